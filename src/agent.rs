@@ -23,6 +23,7 @@ use crate::units::Millis;
 pub use cluster::ClusterLink;
 pub use events::Wake;
 pub use one_shot::sample_once;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ mod events;
 mod one_shot;
 mod serve;
 mod start;
+mod systemd;
 
 /// What stops an agent from starting, or ends it early.
 #[derive(Debug, thiserror::Error)]
@@ -91,12 +93,7 @@ pub async fn run(
     observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
 ) -> Result<(), AgentError> {
     let guard = serve::guard(&config).await?;
-    let listener = tokio::net::TcpListener::bind(config.agent.listen.addresses().as_slice())
-        .await
-        .map_err(|source| AgentError::Listen {
-            address: config.agent.listen.to_string(),
-            source,
-        })?;
+    let listener = serve::listen(&config).await?;
     if let Ok(address) = listener.local_addr() {
         let root = config.agent.host_root.display();
         let (tls, node) = (guard.is_tls(), &config.agent.node_name);
@@ -123,7 +120,9 @@ pub async fn run(
         guard,
         hosts: serve::hosts(&config).await,
     };
+    let seen = serve.reports.clone();
     serve::start(listener, Arc::new(serve), stop_rx, &supervisor);
+    tokio::spawn(systemd::notify(seen, supervisor.clone()));
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
     let found = tokio::select! {
@@ -153,10 +152,31 @@ pub async fn run(
     node.save_now = true;
     node.save_if_due();
     let _ = stop_tx.send(true);
-    let _ = tokio::time::timeout(PATIENCE, supervisor.ended(supervise::HTTP)).await;
+    let ending = async {
+        supervisor.ended(supervise::HTTP).await;
+        supervisor.ended(supervise::CLUSTER).await;
+    };
+    let _ = tokio::time::timeout(PATIENCE, ending).await;
     node.saver.finish(PATIENCE);
     tracing::info!("selvage agent stopped");
     ended
+}
+
+/// Whether an agent that runs with the settings `before` could run with `now`.
+///
+/// # Errors
+/// What would keep it from starting.
+pub async fn can_follow(before: &Config, now: &Config) -> Result<(), AgentError> {
+    serve::guard(now).await?;
+    let ports = |config: &Config| -> BTreeSet<u16> {
+        let addresses = config.agent.listen.addresses();
+        addresses.iter().map(|address| address.port()).collect()
+    };
+    // Its own port is in use until it has stopped.
+    if ports(before).is_disjoint(&ports(now)) {
+        serve::listen(now).await?;
+    }
+    Ok(())
 }
 
 /// A change of verdict belongs in the log too.

@@ -13,6 +13,7 @@
 //! | [`readiness`] | folds findings into one verdict | look at facts |
 //! | [`report`] | tells: metrics, JSON, text, HTTP | decide anything |
 //! | [`cluster`] | tells the Kubernetes API: what the Node should carry, what differs, one writer | judge the fabric |
+//! | [`fleet`] | shows a cluster's nodes by their Node objects, on request | write more than two annotations |
 //! | `sampler` | runs sources off the async threads, deadline and one in flight each | judge |
 //! | `agent`, `cli` | wire the layers together | hold logic of any layer |
 //!
@@ -43,6 +44,7 @@ pub mod cluster;
 pub mod config;
 pub mod evaluator;
 mod files;
+pub mod fleet;
 pub mod glob;
 mod hash;
 pub mod host;

@@ -12,10 +12,12 @@
 mod support;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use selvage::simulate::Event;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -151,6 +153,106 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
         value(&metrics(&agent), "selvage_gpu_xid_total", &count),
         Some(1.0)
     );
+}
+
+/// Whether each port is a rail, by its device's name.
+fn rails(agent: &Server) -> Option<HashMap<String, bool>> {
+    let (code, body) = support::try_get(&agent.address, "/report").ok()?;
+    assert_eq!(code, 200);
+    let report: Value = serde_json::from_str(&body).expect("JSON");
+    let rail = |port: &Value| {
+        let device = port["device"].as_str().expect("a name").to_string();
+        (device, port["rail"] == true)
+    };
+    Some(report["ports"].as_array()?.iter().map(rail).collect())
+}
+
+#[test]
+fn sighup_reads_the_settings_again_and_systemd_is_notified() {
+    let (dir, mut node) = node("h100_ib");
+    let work = support::scratch();
+    let [settings, socket, state] =
+        ["selvage.toml", "notify", "state"].map(|name| work.path().join(name));
+    let exclude = |text: &str| std::fs::write(&settings, text).unwrap();
+    let systemd = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    systemd.set_read_timeout(Some(BOUND)).unwrap();
+    let told = |wanted: &str| {
+        let mut message = [0; 512];
+        loop {
+            let length = systemd.recv(&mut message).expect(wanted);
+            let message = std::str::from_utf8(&message[..length]).unwrap();
+            if message.trim() == wanted {
+                return;
+            }
+        }
+    };
+    exclude("[rails]\nexclude = [\"mlx5_3\"]\n");
+    let mut agent = Server::agent_with(
+        dir.path(),
+        &[
+            &format!("--config={}", settings.display()),
+            &format!("--set=agent.state_dir={}", state.display()),
+        ],
+        &[
+            ("NOTIFY_SOCKET", socket.to_str().unwrap()),
+            ("WATCHDOG_USEC", "200000"),
+        ],
+    );
+    let excluded = |device: &str| {
+        until(&format!("{device} is excluded"), || {
+            let rails = rails(&agent)?;
+            let of_three = ["mlx5_3", "mlx5_4", "mlx5_5"];
+            let right = of_three
+                .iter()
+                .all(|name| rails.get(*name) == Some(&(*name != device)));
+            right.then_some(())
+        });
+    };
+    for wanted in ["READY=1", "STATUS=ready", "WATCHDOG=1"] {
+        told(wanted);
+    }
+    excluded("mlx5_3");
+    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
+    node.apply(&Event::Kmsg {
+        priority: 4,
+        micros: 0,
+        text: format!("NVRM: Xid (PCI:{gpu}): 79, pid=1, GPU has fallen off the bus."),
+        device: None,
+    })
+    .unwrap();
+    told("STATUS=unready: XidFatal");
+
+    agent.signal(Signal::SIGHUP);
+    told("READY=1");
+    exclude("[rails]\nexclude = [\"mlx5_4\"]\n");
+    agent.signal(Signal::SIGHUP);
+    excluded("mlx5_4");
+    until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
+    let count = [("xid", "79")];
+    assert_eq!(
+        value(&metrics(&agent), "selvage_gpu_xid_total", &count),
+        Some(1.0)
+    );
+
+    let no_certificate = "serve.tls_cert = \"/nowhere\"\nserve.tls_key = \"/nowhere\"\n";
+    for (wrong, named) in [
+        ("[rails]\nexclud = 1\n", "exclud"),
+        (no_certificate, "nowhere"),
+    ] {
+        exclude(wrong);
+        agent.signal(Signal::SIGHUP);
+        until("a refusal that names what is wrong", || {
+            let log = agent.log();
+            let mut lines = log.lines();
+            lines
+                .find(|line| line.contains("are refused") && line.contains(named))
+                .map(|_| ())
+        });
+    }
+    excluded("mlx5_4");
+    exclude("[rails]\nexclude = [\"mlx5_5\"]\n");
+    agent.signal(Signal::SIGHUP);
+    agent.terminate();
 }
 
 #[test]
@@ -340,6 +442,117 @@ fn each_task_that_ends_is_started_again_and_counted() {
         }
     }
     assert_eq!(agent.end(), Some(70), "an exit status that says so");
+}
+
+/// `selvage check --agent=ADDRESS`: exit status, standard output, standard error.
+fn check(address: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let asked = support::program()
+        .args(["check", &format!("--agent={address}")])
+        .args(args)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (asked.status.code(), text(asked.stdout), text(asked.stderr))
+}
+
+#[test]
+fn check_asks_a_running_agent() {
+    let (dir, mut node) = node("h100_ib");
+    let token = dir.path().join("token");
+    std::fs::write(&token, "sesame\n").unwrap();
+    let token = format!("--set=serve.token_file={}", token.display());
+    let agent = Server::agent(
+        dir.path(),
+        &[
+            "--set=intervals.counters=500ms",
+            "--set=hysteresis.hold=0s",
+            &token,
+        ],
+    );
+    let verdict = |status: i32| {
+        until("verdict of the agent", || {
+            let (code, json, complaint) = check(&agent.address, &["-o", "json", &token]);
+            assert_eq!(complaint, "");
+            let report: Value = serde_json::from_str(&json).expect("JSON");
+            (code == Some(status)).then_some(report)
+        })
+    };
+    assert_eq!(verdict(0)["state"], "ready");
+    let down = Event::Link {
+        device: "mlx5_4".into(),
+        up: false,
+    };
+    node.apply(&down).unwrap();
+    let report = verdict(2);
+    assert_eq!(report["reasons"], serde_json::json!(["LinkDown"]));
+    assert!(report["generation"].as_u64() > Some(1), "not a single look");
+    let (code, text, _) = check(&agent.address, &[&token]);
+    assert_eq!(code, Some(2));
+    assert!(text.starts_with("UNREADY  node-1: LinkDown"), "{text}");
+    assert!(text.contains("mlx5_4/1") && text.ends_with('\n'), "{text}");
+    for (args, status) in [
+        (&["--fail-on=unready", "--exit-codes=slurm", &token][..], 1),
+        // Not let in: nothing is known.
+        (&[], 3),
+        (&["--exit-codes=npd"], 2),
+        (&["--fail-on=unready"], 0),
+    ] {
+        let (code, _, complaint) = check(&agent.address, args);
+        assert_eq!(code, Some(status), "{args:?}");
+        assert_eq!(
+            complaint.contains("401 Unauthorized"),
+            args.last() != Some(&token.as_str())
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_says_nothing_of_now_is_unknown() {
+    let old = r#"{"schema":"selvage.dev/report/v1","time":"2026-01-01T00:00:00Z","state":"ready"}"#;
+    let endless = "x".repeat(5 << 20);
+    for (body, why) in [
+        (None, "no answer within 1 s"),
+        (
+            Some(old),
+            "the report is stale: it was made at 2026-01-01T00:00:00Z",
+        ),
+        (Some("hello"), "the answer is not a report"),
+        (Some(&endless), "length limit exceeded"),
+    ] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answer = body.map(|body| {
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                if let Some(answer) = answer {
+                    let mut request = Vec::new();
+                    while !request.ends_with(b"\r\n\r\n") {
+                        let mut part = [0; 4096];
+                        let length = stream.read(&mut part).unwrap();
+                        assert!(length > 0, "a whole request");
+                        request.extend(&part[..length]);
+                    }
+                    // The reader hangs up on what is too long.
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+                // Until the client hangs up.
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            });
+            let (code, printed, complaint) = check(&address, &[]);
+            assert_eq!((code, printed.as_str()), (Some(3), ""), "{why}");
+            assert!(complaint.contains(why), "{complaint}");
+            assert_eq!(complaint.lines().count(), 1, "{complaint}");
+        });
+    }
+    let (code, _, complaint) = check(&support::free_address(), &[]);
+    assert_eq!(code, Some(3));
+    assert!(complaint.contains("Connection refused"), "{complaint}");
 }
 
 /// Opens connections that ask for much and read nothing, each time that the server closed one, until

@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
+    ("fleet", &["check", "cluster", "report", "units"]),
     ("clock", &["report", "units"]),
     (
         "sampler",

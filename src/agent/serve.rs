@@ -44,6 +44,17 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
     Ok(Arc::new(guard))
 }
 
+/// Binds the address that the settings name.
+pub(super) async fn listen(config: &Config) -> Result<TcpListener, AgentError> {
+    let listen = &config.agent.listen;
+    TcpListener::bind(listen.addresses().as_slice())
+        .await
+        .map_err(|source| AgentError::Listen {
+            address: listen.to_string(),
+            source,
+        })
+}
+
 /// Longest resolv.conf read, in bytes.
 const RESOLV_MAX: u64 = 64 << 10;
 

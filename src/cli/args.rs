@@ -1,12 +1,12 @@
 //! The command line. Commands in files of their own declare their arguments there.
 
 use super::run::USAGE;
-use super::{bench, check, cleanup, complain, preflight, sidecar};
+use super::{ask, bench, check, cleanup, complain, fleet, preflight, sidecar};
 use crate::config;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use clap_complete::Shell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -20,6 +20,10 @@ static VERSION: LazyLock<String> =
 /// The exit status, after help or every complaint was printed.
 pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
     let mut complaints = Vec::new();
+    let program = args.first().map(PathBuf::from);
+    if program.is_some_and(|path| path.file_name() == Some(OsStr::new(fleet::PLUGIN))) {
+        args.insert(1, "fleet".into());
+    }
     loop {
         match command().try_get_matches_from(&args) {
             Ok(matches) if complaints.is_empty() => return Ok(matches),
@@ -98,7 +102,9 @@ fn output() -> Arg {
         .value_name("FORM")
         .value_parser(["text", "json"])
         .default_value("text")
-        .help("Output format")
+        .hide_possible_values(true)
+        .hide_default_value(true)
+        .help("Output format: text (the default), json")
 }
 
 fn files() -> Arg {
@@ -148,7 +154,7 @@ fn command() -> Command {
         .value_parser(clap::value_parser!(Shell))
         .help("bash, zsh, fish, elvish or powershell");
     let agent = "Watch this node, judge it, serve metrics and the report (the DaemonSet)";
-    let check = check::Exit::augment_args(Command::new("check").arg(output()))
+    let check = check::Exit::augment_args(Command::new("check").arg(output()).arg(ask::arg()))
         .about("Read this node once and print the verdict")
         .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
         .after_long_help(check::EXIT_STATUSES);
@@ -176,6 +182,7 @@ fn command() -> Command {
             config::add_args(named("capture", capture).arg(directory)),
             sidecar::command(),
             preflight::command(output()),
+            fleet::command(),
             cleanup::command(),
             config::add_args(named("accept", accept)),
             config::add_agent_args(named("config", config).arg(effective)),

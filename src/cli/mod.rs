@@ -1,6 +1,7 @@
 //! The commands of `selvage`.
 
 mod args;
+mod ask;
 pub mod bench;
 pub mod capture;
 pub mod check;
@@ -8,6 +9,7 @@ pub mod cleanup;
 mod compression;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod fleet;
 pub mod kmsg;
 pub mod nccl;
 pub mod preflight;

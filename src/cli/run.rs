@@ -1,9 +1,12 @@
 //! From arguments to exit status.
 
+use super::ask::Agent;
 #[cfg(feature = "demo")]
 use super::demo;
-use super::runtime::{on_runtime, stop_signal};
-use super::{args, bench, capture, check, cleanup, complain, kmsg, nccl, preflight, sidecar};
+use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
+use super::{
+    args, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar,
+};
 use crate::agent::AgentError;
 use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
@@ -28,6 +31,9 @@ pub const FAILED: u8 = 70;
 /// How long to wait for a single file, such as the host name, before the sources start.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Stack of the thread that reads the settings again, in bytes.
+const SETTINGS_STACK: usize = 2 << 20;
+
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let status = match args::parse(std::env::args_os().collect()) {
@@ -46,6 +52,7 @@ fn run(matches: &ArgMatches) -> Status {
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
+        Some(("fleet", matches)) => Ok(fleet::run(matches)),
         Some(("completions", matches)) => print(&args::completions(matches)),
         Some(("man", _)) => print(&args::man_page()),
         #[cfg(feature = "demo")]
@@ -90,7 +97,7 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
         tracing::warn!("unknown environment variable ignored: {warning}");
     }
     match name {
-        "agent" => Ok(agent(config, &settings)),
+        "agent" => agent(config.clone(), settings, matches),
         "check" => check_command(config, matches),
         "metrics" => {
             let stats = crate::clock::process_stats();
@@ -235,8 +242,30 @@ fn kmsg_command(matches: &ArgMatches) -> Status {
 
 fn check_command(config: &Config, matches: &ArgMatches) -> Status {
     let exit = check::Exit::from_arg_matches(matches).map_err(refuse)?;
-    let state = sample(config, |report| check::encode(report, output(matches)))?;
+    let state = if matches.contains_id("agent") {
+        ask_agent(config, matches)?
+    } else {
+        sample(config, |report| check::encode(report, output(matches)))?
+    };
     Ok(exit.fail_on.exit_status(state, exit.exit_codes))
+}
+
+/// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
+fn ask_agent(config: &Config, matches: &ArgMatches) -> Result<State, u8> {
+    let style = match output(matches) {
+        check::Output::Text(style) => Some(style),
+        check::Output::Json => None,
+    };
+    // kube logs what is complained about below.
+    let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
+    let asked = on_runtime(async { Agent::new(config, matches)?.report(style).await });
+    match asked.map_err(fail)? {
+        Ok((asked, body)) => print(&(body.trim_end().to_string() + "\n")).map(|_| asked.state),
+        Err(why) => {
+            complain(why);
+            Ok(State::Unknown)
+        }
+    }
 }
 
 /// Reads the node once and prints what `encode` makes of the report; gives its verdict.
@@ -246,17 +275,70 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
     Ok(report.state)
 }
 
-fn agent(config: &Config, settings: &str) -> u8 {
-    let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
-    let node = &config.agent.node_name;
-    tracing::info!(version, revision, %node, settings, "selvage agent started");
-    let run = async {
-        let stop = stop_signal()?;
-        crate::agent::run(config.clone(), None, stop, |_, _| {})
-            .await
-            .map_err(io::Error::other)
+/// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
+/// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
+fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Status {
+    let mut signals = on_runtime(async { Signals::listen() })
+        .and_then(|listening| listening)
+        .map_err(fail)?;
+    loop {
+        let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
+        let node = &config.agent.node_name;
+        tracing::info!(version, revision, %node, settings, "selvage agent started");
+        let mut next = None;
+        let shutdown = async {
+            while next.is_none() && signals.next().await == Wanted::Reload {
+                match reload(&config, matches).await {
+                    Ok(accepted) => next = Some(accepted),
+                    Err(complaints) => tracing::error!(
+                        ?complaints,
+                        "the new settings are refused; the agent goes on with the old ones"
+                    ),
+                }
+            }
+        };
+        let status = serve(async {
+            crate::agent::run(config.clone(), None, shutdown, |_, _| {})
+                .await
+                .map_err(io::Error::other)
+        });
+        match next {
+            Some(accepted) if status == 0 => (config, settings) = accepted,
+            _ => return Ok(status),
+        }
+    }
+}
+
+/// The settings as they are now, which an agent with those of `before` can go on with; and what of them
+/// is not the default.
+async fn reload(before: &Config, matches: &ArgMatches) -> Result<(Config, String), Vec<String>> {
+    let matches = matches.clone();
+    let load = move || {
+        let loaded = config::load(&matches, host_name).map_err(|complaints| {
+            let complaints = complaints.iter().map(ToString::to_string);
+            complaints.collect::<Vec<_>>()
+        })?;
+        let settings = loaded.changed();
+        let config = on_tree(loaded.config).map_err(|complaint| vec![complaint])?;
+        Ok((config, settings))
     };
-    serve(run)
+    let (answer, loaded) = tokio::sync::oneshot::channel();
+    crate::blocking::spawn_with_stack("settings", SETTINGS_STACK, move || {
+        let _ = answer.send(load());
+    });
+    let silent = "the files of the settings do not answer";
+    let (config, settings) = tokio::time::timeout(2 * PATIENCE, loaded)
+        .await
+        .unwrap_or_else(|_| Ok(Err(vec![silent.into()])))
+        .unwrap_or_else(|_| Err(vec!["no thread could be started".into()]))?;
+    crate::agent::can_follow(before, &config)
+        .await
+        .map_err(|error| vec![error.to_string()])?;
+    let log = |config: &Config| (config.agent.log_level, config.agent.log_format);
+    if log(before) != log(&config) {
+        tracing::warn!("the log's level and format change when the agent is started the next time");
+    }
+    Ok((config, settings))
 }
 
 fn sidecar_command(matches: &ArgMatches) -> Status {

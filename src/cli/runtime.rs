@@ -2,22 +2,53 @@
 
 use std::future::Future;
 use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Stack in bytes of a thread for blocking reads.
 const BLOCKING_STACK: usize = 256 * 1024;
 
-/// Resolves at SIGTERM, SIGINT or, when the terminal is closed, SIGHUP.
-pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    Ok(async move {
+/// The signals that a service obeys. They are kept from one runtime to the next: none is lost between
+/// two.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// To end, by SIGTERM or SIGINT.
+    Stop,
+    /// SIGHUP: settings are to be read again. Also sent when a terminal is closed.
+    Reload,
+}
+
+impl Signals {
+    /// Listens from now on. Must be called within a runtime.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for a signal, and says what it asks for.
+    pub(crate) async fn next(&mut self) -> Wanted {
         tokio::select! {
-            _ = hangup.recv() => {}
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => Wanted::Stop,
+            _ = self.interrupt.recv() => Wanted::Stop,
+            _ = self.hangup.recv() => Wanted::Reload,
         }
+    }
+}
+
+/// Resolves at the first of them, whichever it is.
+pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut signals = Signals::listen()?;
+    Ok(async move {
+        signals.next().await;
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::budget::{Group, Ledger, Listed};
 use super::error::{ApiError, ErrorKind, bounded, chain};
-use super::guarded_client::guarded;
+use super::guarded_client::{TOO_LONG, guarded};
 use super::label_syntax::is_dns_name;
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
@@ -41,10 +41,25 @@ pub async fn connect(
     settings: &ClusterSettings,
     limits: &Limits,
 ) -> Result<(Client, String), ApiError> {
+    connect_in(settings, limits, None).await
+}
+
+/// The same in a context of the kubeconfig other than the current one.
+///
+/// # Errors
+/// Why the configuration cannot be used.
+pub async fn connect_in(
+    settings: &ClusterSettings,
+    limits: &Limits,
+    context: Option<&str>,
+) -> Result<(Client, String), ApiError> {
     const WHAT: &str = "configure the API client";
     let failed = |error: &dyn std::error::Error| ApiError::other(WHAT, chain(error));
-    let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings);
-    let options = KubeConfigOptions::default();
+    let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings) && context.is_none();
+    let options = KubeConfigOptions {
+        context: context.map(str::to_string),
+        ..KubeConfigOptions::default()
+    };
     let mut config = if in_pod {
         Config::incluster().map_err(|error| failed(&error))?
     } else if settings.kubeconfig.is_empty() {
@@ -295,11 +310,12 @@ pub(super) fn post_params() -> PostParams {
     }
 }
 
-/// Lists objects page by page, holding one page at a time.
+/// Lists objects page by page, holding one page at a time; a page that is longer than an answer may be
+/// is asked for in halves.
 ///
 /// # Errors
 /// As any request.
-pub(super) async fn each<K: Clone + Debug + DeserializeOwned>(
+pub(crate) async fn each<K: Clone + Debug + DeserializeOwned>(
     what: &'static str,
     api: &Api<K>,
     mut params: ListParams,
@@ -307,7 +323,13 @@ pub(super) async fn each<K: Clone + Debug + DeserializeOwned>(
     mut take: impl FnMut(K),
 ) -> Result<(), ApiError> {
     loop {
-        let page = bounded(what, limits.list_deadline, api.list(&params)).await?;
+        let page = match bounded(what, limits.list_deadline, api.list(&params)).await {
+            Err(error) if error.message.contains(TOO_LONG) && params.limit > Some(1) => {
+                params.limit = params.limit.map(|limit| limit / 2);
+                continue;
+            }
+            page => page?,
+        };
         page.items.into_iter().for_each(&mut take);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

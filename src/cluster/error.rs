@@ -79,7 +79,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    pub(super) fn other(what: &'static str, message: impl ToString) -> Self {
+    pub(crate) fn other(what: &'static str, message: impl ToString) -> Self {
         ApiError {
             what,
             kind: ErrorKind::Other,
@@ -145,7 +145,7 @@ impl ApiError {
 }
 
 /// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -163,7 +163,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 ///
 /// # Errors
 /// The request's error, or [`ErrorKind::Timeout`].
-pub(super) async fn bounded<T>(
+pub(crate) async fn bounded<T>(
     what: &'static str,
     deadline: Duration,
     request: impl Future<Output = kube::Result<T>>,

@@ -29,7 +29,7 @@ pub(super) const TOO_LONG: &str = "the answer is longer than 16 MiB";
 
 /// The same client with bounded answers, whose watches start at a bounded pace; other requests pass at
 /// once. `backoff`: first and longest wait.
-pub(super) fn guarded(client: Client, backoff: (Duration, Duration)) -> Client {
+pub(crate) fn guarded(client: Client, backoff: (Duration, Duration)) -> Client {
     let namespace = client.default_namespace().to_string();
     let pace = Arc::new(Mutex::new(Pace::default()));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -44,14 +44,14 @@ pub(super) fn guarded(client: Client, backoff: (Duration, Duration)) -> Client {
                 tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             }
             let response = client.send(request).await?;
-            Ok::<_, kube::Error>(bounded(response, watches))
+            Ok::<_, kube::Error>(limited(response, watches))
         }
     });
     Client::new(service, namespace)
 }
 
 /// An answer that fails once it, or with `lines` one of its lines, is too long.
-fn bounded(
+fn limited(
     response: Response<Body>,
     lines: bool,
 ) -> Response<impl hyper::body::Body<Data = Bytes, Error = BoxError> + Send> {

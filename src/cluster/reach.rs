@@ -62,10 +62,10 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
     }
 }
 
-/// Asks once.
+/// Lists two nodes and tries an empty patch, in a dry run, on the one that is not the agent's own.
 ///
 /// # Errors
-/// As any request.
+/// When the server does not answer in time, or refuses the list.
 pub async fn reach(api: &NodeApi, limits: Limits) -> Result<Reach, ApiError> {
     let nodes = api.nodes();
     let two = ListParams::default().limit(2);

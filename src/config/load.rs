@@ -25,6 +25,11 @@ pub fn add_agent_args(command: Command) -> Command {
     add(command, settings().iter())
 }
 
+/// `--config` and `--set` alone.
+pub fn add_file_args(command: Command) -> Command {
+    add(command, std::iter::empty())
+}
+
 fn add(command: Command, settings: impl Iterator<Item = &'static Setting>) -> Command {
     let config = Arg::new("config")
         .long("config")

@@ -6,6 +6,7 @@ use super::json;
 use super::metrics::{self, AgentStats};
 use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
+use super::text::{self, Style};
 use super::{ClusterStatus, Report};
 use bytes::Bytes;
 use hosts::Hosts;
@@ -87,7 +88,7 @@ impl Default for Limits {
 /// An answer with its whole body.
 pub type Answer = Response<Full<Bytes>>;
 
-/// Who asks.
+/// The peer of a connection.
 #[derive(Debug)]
 pub struct Client {
     /// The address that it connects from.
@@ -155,10 +156,16 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
                 let text = metrics::encode(report, cluster, &(self.stats)(), self.options);
                 respond(StatusCode::OK, METRICS_TYPE, text.into())
             }
-            "/report" => {
-                let body = json::encode(report, cluster).into();
-                respond(StatusCode::OK, "application/json", body)
-            }
+            "/report" => match text_style(request.uri().query().unwrap_or_default()) {
+                Some(style) => {
+                    let body = text::encode(report, style).into();
+                    respond(StatusCode::OK, TEXT_TYPE, body)
+                }
+                None => {
+                    let body = json::encode(report, cluster).into();
+                    respond(StatusCode::OK, "application/json", body)
+                }
+            },
             "/healthz" => match (self.stats)().hangs {
                 None => plain(StatusCode::OK, "ok\n"),
                 Some(task) => {
@@ -205,6 +212,19 @@ impl<S> ServeState<S> {
             _ => report,
         }
     }
+}
+
+/// How `/report?format=text&width=100&colour=true` is printed; nothing where JSON is wanted.
+fn text_style(query: &str) -> Option<Style> {
+    let value = |name| {
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+    };
+    let width = value("width").and_then(|width| width.parse().ok());
+    (value("format") == Some("text")).then(|| Style {
+        width: width.unwrap_or(Style::default().width).clamp(20, 1000),
+        colour: value("colour") == Some("true"),
+    })
 }
 
 /// The refusal of a request that would change something: there is nothing to change.

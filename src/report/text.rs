@@ -13,7 +13,7 @@ use writer::{Colour, Page, cut};
 
 pub use writer::clean;
 
-pub(super) mod writer;
+pub(crate) mod writer;
 
 /// Findings told in full; the rest is counted.
 const MAX_FINDINGS: usize = 20;

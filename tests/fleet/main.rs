@@ -26,6 +26,7 @@ mod phases;
 mod pods;
 mod seen;
 mod table;
+mod view;
 
 use std::future::Future;
 
@@ -60,4 +61,10 @@ fn latency() {
 #[ignore = "needs an API server: tests/cluster/fleet"]
 fn pods() {
     block_on(pods::all());
+}
+
+#[test]
+#[ignore = "needs an API server: tests/cluster/fleet"]
+fn view() {
+    block_on(view::all());
 }

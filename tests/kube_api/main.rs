@@ -14,6 +14,7 @@ mod daemon;
 mod errors;
 #[path = "../support/fake_api/mod.rs"]
 mod fake_api;
+mod fleet;
 mod hostile;
 mod others;
 mod paths;

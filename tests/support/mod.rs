@@ -8,12 +8,14 @@
     reason = "test code"
 )]
 
+use nix::sys::signal::Signal;
 use selvage::simulate::{Node, preset};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 /// A temporary directory, in memory where there is such a place: larger nodes have thousands of
 /// files.
@@ -75,6 +77,7 @@ fn unchunk(mut body: &str) -> String {
 /// A program that serves HTTP; ended by its own process id when dropped.
 pub struct Server {
     child: Child,
+    log: Arc<Mutex<String>>,
     pub address: String,
 }
 
@@ -88,10 +91,20 @@ impl Drop for Server {
 impl Server {
     /// Asks it to end and waits until it has.
     pub fn terminate(&mut self) {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"));
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("SIGTERM");
+        self.signal(Signal::SIGTERM);
         let status = self.child.wait().expect("its end");
         assert_eq!(status.code(), Some(0), "{status}");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"));
+        nix::sys::signal::kill(pid, signal).expect("a signal");
+    }
+
+    /// What it logged since it was ready.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("the log").clone()
     }
 
     /// Waits until it ends by itself; its exit status.
@@ -107,11 +120,11 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut log = BufReader::new(child.stderr.take().expect("stderr"));
+        let mut stderr = BufReader::new(child.stderr.take().expect("stderr"));
         let mut seen = String::new();
         loop {
             let before = seen.len();
-            if log.read_line(&mut seen).expect("log") == 0 {
+            if stderr.read_line(&mut seen).expect("log") == 0 {
                 panic!("{command:?} ended:\n{seen}");
             }
             if seen[before..].contains(ready) {
@@ -119,8 +132,20 @@ impl Server {
             }
         }
         // Read on, or the program would block on a full pipe.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Server { child, address }
+        let log = Arc::new(Mutex::new(String::new()));
+        let logged = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let mut log = logged.lock().expect("the log");
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        Server {
+            child,
+            log,
+            address,
+        }
     }
 
     /// The agent on a tree, remembering nothing unless `args` say where.

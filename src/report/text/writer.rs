@@ -8,28 +8,28 @@ use std::borrow::Cow;
 const MAX_TEXT: usize = 800;
 
 /// What a verdict on a log consists of, apart from its summary.
-pub(in crate::report) struct Parts<'a> {
-    pub(in crate::report) facts: Vec<String>,
-    pub(in crate::report) evidence: &'a [EvidenceLine],
-    pub(in crate::report) notes: &'a [String],
-    pub(in crate::report) remedies: &'a [String],
+pub(crate) struct Parts<'a> {
+    pub(crate) facts: Vec<String>,
+    pub(crate) evidence: &'a [EvidenceLine],
+    pub(crate) notes: &'a [String],
+    pub(crate) remedies: &'a [String],
 }
 
 /// A number with its noun: `2 nodes`.
-pub(in crate::report) fn count(number: u32, noun: &str) -> String {
+pub(crate) fn count(number: u32, noun: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
-pub(in crate::report) struct Page {
-    pub(in crate::report) out: String,
-    pub(in crate::report) width: usize,
-    pub(in crate::report) colour: bool,
+pub(crate) struct Page {
+    pub(crate) out: String,
+    pub(crate) width: usize,
+    pub(crate) colour: bool,
 }
 
 impl Page {
     /// An empty page, at most `widest` columns wide.
-    pub(in crate::report) fn new(style: Style, widest: usize) -> Self {
+    pub(crate) fn new(style: Style, widest: usize) -> Self {
         Page {
             out: String::with_capacity(4096),
             width: style.width.clamp(40, widest),
@@ -37,18 +37,18 @@ impl Page {
         }
     }
 
-    pub(in crate::report) fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         self.out.push_str(text.trim_end());
         self.out.push('\n');
     }
 
     /// Text from outside after a lead-in, wrapped; later lines are indented under it.
-    pub(in crate::report) fn wrapped(&mut self, lead: &str, indent: usize, text: &str) {
+    pub(crate) fn wrapped(&mut self, lead: &str, indent: usize, text: &str) {
         self.whole(lead, indent, &cut(&clean(text), MAX_TEXT));
     }
 
     /// A list after its lead-in; nothing where it is empty.
-    pub(in crate::report) fn listed(&mut self, lead: &str, items: &[String], separator: &str) {
+    pub(crate) fn listed(&mut self, lead: &str, items: &[String], separator: &str) {
         if !items.is_empty() {
             self.wrapped(lead, 2, &items.join(separator));
         }
@@ -56,7 +56,7 @@ impl Page {
 
     /// A verdict on a log: a word in colour, the summary with the name of the log, facts, the lines that
     /// it rests on, notes, and what to do.
-    pub(in crate::report) fn verdict(&mut self, head: (Colour, &str, String), parts: &Parts<'_>) {
+    pub(crate) fn verdict(&mut self, head: (Colour, &str, String), parts: &Parts<'_>) {
         let (colour, word, summary) = head;
         let lead = format!("{}  ", self.paint(colour, word));
         self.wrapped(&lead, 2, &summary);
@@ -73,7 +73,7 @@ impl Page {
     }
 
     /// The same of any length.
-    pub(in crate::report) fn whole(&mut self, lead: &str, indent: usize, text: &str) {
+    pub(crate) fn whole(&mut self, lead: &str, indent: usize, text: &str) {
         let text = clean(text);
         let words: Vec<&str> = text.split_whitespace().collect();
         let rest = " ".repeat(indent);
@@ -88,7 +88,7 @@ impl Page {
     }
 
     /// The word of a verdict or status, in its colour.
-    pub(in crate::report) fn judged(&self, word: &str) -> String {
+    pub(crate) fn judged(&self, word: &str) -> String {
         let colour = match word.trim_end().to_ascii_lowercase().as_str() {
             "ok" | "ready" => Colour::Green,
             "degraded" => Colour::Yellow,
@@ -100,7 +100,7 @@ impl Page {
         self.paint(colour, word)
     }
 
-    pub(in crate::report) fn paint(&self, colour: Colour, text: &str) -> String {
+    pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
         if self.colour {
             format!("\x1b[{}m{text}\x1b[0m", colour as u8)
         } else {
@@ -110,7 +110,7 @@ impl Page {
 }
 
 #[derive(Clone, Copy)]
-pub(in crate::report) enum Colour {
+pub(crate) enum Colour {
     Bold = 1,
     Red = 31,
     Green = 32,
@@ -132,7 +132,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(in crate::report) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
+pub(crate) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
     match text.char_indices().nth(longest) {
         None => Cow::Borrowed(text),
         Some((at, _)) => {

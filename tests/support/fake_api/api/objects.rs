@@ -22,6 +22,8 @@ pub struct Objects {
     pub most_events: usize,
     /// Pods, in the order in which they came.
     pub pods: Vec<Value>,
+    /// What the pod proxy answers: by pod and port, and the path with its query.
+    pub proxied: BTreeMap<(String, String), Value>,
     /// Largest number of items in one page of a list.
     pub page: usize,
     /// Requests that the server does not support, for tests to fail on.
@@ -41,6 +43,7 @@ impl Default for Objects {
             events: Vec::new(),
             most_events: 1000,
             pods: Vec::new(),
+            proxied: BTreeMap::new(),
             page: 100,
             complaints: Vec::new(),
             node_watches: Watches::default(),
@@ -172,6 +175,26 @@ impl Objects {
         match (asked.method.as_str(), parts.as_slice()) {
             ("GET", ["api", "v1", "nodes"]) => self.list_nodes(asked),
             ("GET", ["api", "v1", "pods"]) => self.list_pods(asked),
+            ("GET", ["api", "v1", "namespaces", "selvage", "pods"]) => self.list_pods(asked),
+            (
+                "GET",
+                [
+                    "api",
+                    "v1",
+                    "namespaces",
+                    "selvage",
+                    "pods",
+                    pod,
+                    "proxy",
+                    ..,
+                ],
+            ) => {
+                let (_, path) = asked.uri.split_once("/proxy").unwrap_or_default();
+                match self.proxied.get(&((*pod).to_string(), path.to_string())) {
+                    Some(report) => (200, report.clone()),
+                    None => status(503, Value::Null),
+                }
+            }
             ("GET", ["api", "v1", "nodes", name]) => match self.node(name) {
                 Some(node) => (200, node.clone()),
                 None => status(404, Value::Null),

@@ -1,0 +1,388 @@
+//! `selvage fleet`, which is also `kubectl selvage`: the nodes of a cluster by verdict, reason and cause.
+
+use super::complain;
+use super::run::{FAILED, USAGE, fail, init_log, output_form, print_out, style};
+use super::runtime::{on_runtime, stop_signal};
+use crate::cluster::api::connect_in;
+use crate::cluster::error::ApiError;
+use crate::cluster::{ClusterSettings, Limits};
+use crate::config;
+use crate::fleet::api::FleetApi;
+use crate::fleet::{Fleet, FleetNode, NodeObject, mute, report, summarise, targets, text};
+use crate::report::text::Style;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::runtime::{WatchStreamExt, watcher};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+/// The name by which kubectl finds a plug-in `kubectl selvage`.
+pub const PLUGIN: &str = "kubectl-selvage";
+
+/// Nodes a page of the list that a watch begins with: it is not tried again in halves.
+const WATCH_PAGE: u32 = 100;
+/// A screen is drawn this often at most, and, for the ages on it, this often at least.
+const REDRAW: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The arguments of `selvage fleet`.
+pub fn command() -> Command {
+    let named = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        let arg = Arg::new(name).long(name).value_name(value);
+        arg.global(true).help(help)
+    };
+    let node = || Arg::new("node").value_name("NODE").required(true);
+    let what = Arg::new("what")
+        .value_name("WHAT")
+        .action(ArgAction::Append)
+        .help("Checks (link_flap), reasons (LinkDown) or taint");
+    let length = Arg::new("length")
+        .value_name("LENGTH")
+        .required(true)
+        .help("For how long: 30m, 4h, 2d");
+    let form = option("output", "FORM", "Output format").short('o');
+    let form = form.value_parser(["text", "wide", "json"]);
+    let watch = Arg::new("watch").short('w').long("watch");
+    let hidden = |arg: Arg| arg.global(true).hide_short_help(true);
+    let settings = config::add_file_args(Command::new("fleet"));
+    settings
+        .mut_arg("config", hidden)
+        .mut_arg("set", hidden)
+        .next_help_heading(None::<&str>)
+        .about("The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage")
+        .after_help(
+            "Exit status: 0, 1 when a node is unready, 70 when the API server cannot be asked",
+        )
+        .disable_help_subcommand(true)
+        .args([
+            form.default_value("text"),
+            watch
+                .action(ArgAction::SetTrue)
+                .help("Show it again whenever it changes"),
+            option("selector", "SELECTOR", "Only nodes with these labels").short('l'),
+            option("kubeconfig", "FILE", "Kubeconfig; else as kubectl finds it"),
+            option("context", "NAME", "Context of the kubeconfig"),
+            option(
+                "namespace",
+                "NAME",
+                "Namespace of the agents' pods [default: selvage]",
+            )
+            .short('n'),
+            Arg::new("targets")
+                .long("targets")
+                .value_name("FILE")
+                .conflicts_with_all(["selector", "watch"])
+                .help("Without Kubernetes: agents to ask, one host[:port] a line"),
+            option(
+                "prefix",
+                "PREFIX",
+                "Prefix of labels, taint and annotations (setting cluster.prefix)",
+            ),
+        ])
+        .subcommands([
+            named(
+                "node",
+                "One node's report, asked of its agent by way of the API server",
+            )
+            .arg(node()),
+            named(
+                "mute",
+                "Mute checks, or else the taint, on a node for a time",
+            )
+            .args([node(), length, what.clone()]),
+            named(
+                "unmute",
+                "End mutes on a node; all of them where none is named",
+            )
+            .args([node(), what]),
+            named(
+                "accept",
+                "This machine as it is now is right: forget what it was at its best",
+            )
+            .arg(node()),
+        ])
+}
+
+/// What the command line says, apart from the subcommand's own arguments.
+struct CommandLine<'a> {
+    settings: ClusterSettings,
+    matches: &'a ArgMatches,
+    form: &'a str,
+    style: Style,
+}
+
+impl<'a> CommandLine<'a> {
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.matches.get_one::<String>(name).map(String::as_str)
+    }
+
+    async fn connect(&self) -> Result<(FleetApi, String), ApiError> {
+        let limits = Limits::default();
+        let (client, namespace) = connect_in(&self.settings, &limits, self.text("context")).await?;
+        Ok((FleetApi::new(client, &self.settings, limits), namespace))
+    }
+
+    /// Prints it; gives the exit status.
+    fn show(&self, fleet: &Fleet) -> Result<u8, Failed> {
+        let printed = print_out(&self.encode(fleet));
+        Ok(printed.max(u8::from(fleet.has_unready())))
+    }
+
+    fn encode(&self, fleet: &Fleet) -> String {
+        match self.form {
+            // Nothing in it can fail to serialise.
+            "json" => serde_json::to_string_pretty(fleet).unwrap_or_default() + "\n",
+            form => text::encode(fleet, self.style, form == "wide"),
+        }
+    }
+}
+
+/// Runs it; gives the exit status.
+pub fn run(matches: &ArgMatches) -> u8 {
+    let (name, below) = matches.subcommand().unwrap_or(("", matches));
+    let loaded = match config::load(below, |_| None) {
+        Ok(loaded) => loaded,
+        Err(complaints) => {
+            complaints.iter().for_each(complain);
+            return USAGE;
+        }
+    };
+    init_log(&loaded.config, true);
+    let mut asked = CommandLine {
+        settings: loaded.config.cluster,
+        matches: below,
+        form: output_form(below),
+        style: Style {
+            // A file or a pipe gets whole names.
+            width: if io::stdout().is_terminal() {
+                style().width
+            } else {
+                usize::MAX
+            },
+            ..style()
+        },
+    };
+    for (flag, setting) in [
+        ("kubeconfig", &mut asked.settings.kubeconfig),
+        ("namespace", &mut asked.settings.namespace),
+        ("prefix", &mut asked.settings.prefix),
+    ] {
+        if let Some(text) = below.get_one::<String>(flag) {
+            setting.clone_from(text);
+        }
+    }
+    let complaints = asked.settings.complaints();
+    if !complaints.is_empty() {
+        complaints
+            .iter()
+            .for_each(|(key, what)| complain(format_args!("{key}: {what}")));
+        return USAGE;
+    }
+    let done = on_runtime(async {
+        match name {
+            "" if matches.contains_id("targets") => targets(&asked).await,
+            "" if matches.get_flag("watch") => watch(&asked).await,
+            "" => list(&asked).await,
+            "node" => node(&asked).await,
+            name => annotate(name, &asked).await,
+        }
+    });
+    match done {
+        Ok(Ok(status)) => status,
+        Ok(Err(Failed::Usage(complaints))) => {
+            complaints.iter().for_each(complain);
+            USAGE
+        }
+        Ok(Err(Failed::Api(error))) => fail(error),
+        Err(error) => fail(error),
+    }
+}
+
+/// Why nothing, or not all, was done.
+enum Failed {
+    Usage(Vec<String>),
+    Api(ApiError),
+}
+
+impl From<ApiError> for Failed {
+    fn from(error: ApiError) -> Self {
+        Failed::Api(error)
+    }
+}
+
+async fn list(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+    let (api, _) = asked.connect().await?;
+    let nodes = api.list(asked.text("selector").unwrap_or_default()).await?;
+    let fleet = summarise(nodes, &asked.settings, Timestamp::now());
+    asked.show(&fleet)
+}
+
+/// Longest list of agents, in bytes.
+const TARGETS_MAX: u64 = 4 << 20;
+
+/// Shows the agents at the addresses in a file.
+async fn targets(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+    let path = asked.text("targets").unwrap_or_default();
+    let named = |wrong: String| format!("{path}: {wrong}");
+    let text = crate::files::read_regular(Path::new(path), TARGETS_MAX)
+        .map_err(|error| Failed::Usage(vec![named(error.to_string())]))?;
+    let targets = targets::parse(&String::from_utf8_lossy(&text))
+        .map_err(|wrong| Failed::Usage(wrong.into_iter().map(named).collect()))?;
+    let rows = targets::ask(&targets).await;
+    let mut fleet = summarise(rows, &asked.settings, Timestamp::now());
+    fleet.budget = None;
+    asked.show(&fleet)
+}
+
+/// The nodes as a watch tells of them.
+#[derive(Default)]
+struct Watched {
+    nodes: BTreeMap<String, FleetNode>,
+    /// Whether all are there.
+    complete: bool,
+    /// Whether something other than a heartbeat changed since the last screen.
+    changed: bool,
+}
+
+impl Watched {
+    fn take(&mut self, event: watcher::Event<NodeObject>, api: &FleetApi) {
+        match event {
+            watcher::Event::Init => {
+                self.nodes.clear();
+                self.complete = false;
+            }
+            watcher::Event::InitDone => {
+                self.complete = true;
+                self.changed = true;
+            }
+            watcher::Event::Delete(node) => {
+                self.changed |= self.nodes.remove(&api.row(node).node).is_some();
+            }
+            watcher::Event::Apply(node) | watcher::Event::InitApply(node) => {
+                let row = api.row(node);
+                let heartbeat = row.heartbeat;
+                let had = self.nodes.insert(row.node.clone(), row.clone());
+                self.changed |= had.is_none_or(|had| FleetNode { heartbeat, ..had } != row);
+            }
+        }
+    }
+}
+
+/// Shows the fleet whenever it changes, until a signal.
+async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+    if asked.form == "json" {
+        return Err(Failed::Usage(vec![
+            "--watch shows text: -o text or -o wide".into(),
+        ]));
+    }
+    let (api, _) = asked.connect().await?;
+    let selector = asked.text("selector").unwrap_or_default();
+    let config = watcher::Config::default()
+        .labels(selector)
+        .page_size(WATCH_PAGE);
+    let mut events = pin!(watcher(api.nodes(), config).default_backoff());
+    let mut stop = pin!(stop_signal().map_err(|error| ApiError::other("await signals", error))?);
+    let mut tick = tokio::time::interval(REDRAW.0);
+    let mut watched = Watched::default();
+    let mut drawn: Option<Fleet> = None;
+    let terminal = io::stdout().is_terminal();
+    loop {
+        tokio::select! {
+            () = &mut stop => return Ok(0),
+            event = events.next() => match event {
+                None => return Ok(0),
+                Some(Ok(event)) => watched.take(event, &api),
+                Some(Err(error)) => {
+                    let error = ApiError::of_watch("watch the nodes", &error);
+                    if drawn.is_none() || error.is_final() {
+                        return Err(error.into());
+                    }
+                    complain(error);
+                }
+            },
+            _ = tick.tick(), if watched.complete => {
+                let now = Timestamp::now();
+                let nodes = watched.nodes.values().cloned().collect();
+                let fleet = summarise(nodes, &asked.settings, now);
+                let old = drawn.as_ref().is_none_or(|drawn| {
+                    let aged = now.duration_since(drawn.time).unsigned_abs() >= REDRAW.1;
+                    drawn.counts != fleet.counts || terminal && aged
+                });
+                if !old && !watched.changed {
+                    continue;
+                }
+                // Home, and clear; elsewhere an empty line.
+                let before = match (terminal, &drawn) {
+                    (true, _) => "\x1b[H\x1b[2J",
+                    (false, Some(_)) => "\n",
+                    (false, None) => "",
+                };
+                if print_out(&format!("{before}{}", asked.encode(&fleet))) != 0 {
+                    return Ok(FAILED);
+                }
+                watched.changed = false;
+                drawn = Some(fleet);
+            }
+        }
+    }
+}
+
+/// One node's report.
+async fn node(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+    let (api, namespace) = asked.connect().await?;
+    let node = asked.text("node").unwrap_or_default();
+    let style = (asked.form != "json").then(style);
+    let mut answer = api.report(&namespace, node, style).await?;
+    if let (Some(style), Some(report)) = (style, report::AgentReport::parse(&answer)) {
+        answer = report.encode(style);
+    }
+    Ok(print_out(&format!("{}\n", answer.trim_end())))
+}
+
+/// Writes an annotation that the agent reads.
+async fn annotate(name: &str, asked: &CommandLine<'_>) -> Result<u8, Failed> {
+    let node = asked.text("node").unwrap_or_default();
+    let now = Timestamp::now();
+    if name == "accept" {
+        let (api, _) = asked.connect().await?;
+        api.accept(node, now).await?;
+        return Ok(print_out(&format!(
+            "{node}: accepted; its agent forgets what the machine was at its best, faults that are seen now stay\n"
+        )));
+    }
+    let words = asked
+        .matches
+        .get_many::<String>("what")
+        .into_iter()
+        .flatten();
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    let mut complaints = Vec::new();
+    let targets = match mute::targets(words.iter().copied()) {
+        // `unmute NODE` ends all.
+        Ok(_) if name == "unmute" && words.is_empty() => None,
+        Ok(targets) => Some(targets),
+        Err(wrong) => {
+            complaints = wrong;
+            None
+        }
+    };
+    let until = match name {
+        "unmute" => None,
+        _ => mute::end(asked.text("length").unwrap_or_default(), now)
+            .map_err(|wrong| complaints.push(wrong))
+            .ok(),
+    };
+    if !complaints.is_empty() {
+        return Err(Failed::Usage(complaints));
+    }
+    let (api, _) = asked.connect().await?;
+    let text = match api.mute(node, targets.as_ref(), until).await? {
+        Some(text) => format!("muted until: {text}"),
+        None => "nothing is muted".into(),
+    };
+    Ok(print_out(&format!("{node}: {text}\n")))
+}

@@ -1,0 +1,217 @@
+//! Requests of `selvage fleet`: lists and watches Nodes, asks an agent through the API server's pod proxy,
+//! and writes the two annotations that agents read.
+
+use super::{FleetNode, NodeObject, mute};
+use crate::cluster::Limits;
+use crate::cluster::api::each;
+use crate::cluster::error::{ApiError, ErrorKind, bounded};
+use crate::cluster::names::Names;
+use crate::cluster::settings::ClusterSettings;
+use crate::report::text::Style;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// Nodes a page; fewer where that is longer than an answer may be.
+const PAGE: u32 = 500;
+/// Writes of one annotation while others change the Node.
+const ATTEMPTS: usize = 5;
+/// Who writes, for `metadata.managedFields`.
+const MANAGER: &str = "selvage-fleet";
+/// The agents' pods, by the shipped manifests.
+const AGENTS: &str = "app.kubernetes.io/name=selvage,app.kubernetes.io/component=agent";
+/// Port where the pod names none.
+const PORT: i32 = 9949;
+
+/// The Nodes of a cluster.
+pub struct FleetApi {
+    client: Client,
+    names: Names,
+    settings: ClusterSettings,
+    limits: Limits,
+}
+
+impl FleetApi {
+    /// By a client and the settings that the agents have, too.
+    pub fn new(client: Client, settings: &ClusterSettings, limits: Limits) -> Self {
+        FleetApi {
+            client,
+            names: Names::new(settings),
+            settings: settings.clone(),
+            limits,
+        }
+    }
+
+    /// All Nodes, for a watch.
+    pub fn nodes(&self) -> Api<NodeObject> {
+        Api::all(self.client.clone())
+    }
+
+    /// A Node as a row of the table.
+    pub fn row(&self, object: NodeObject) -> FleetNode {
+        FleetNode::of(object, &self.names, &self.settings)
+    }
+
+    /// The Nodes that a label selector matches, page by page.
+    ///
+    /// # Errors
+    /// When the server refuses, or does not answer in time.
+    pub async fn list(&self, selector: &str) -> Result<Vec<FleetNode>, ApiError> {
+        let mut rows = Vec::new();
+        let params = ListParams::default().labels(selector).limit(PAGE);
+        let take = |node| rows.push(self.row(node));
+        each("list the nodes", &self.nodes(), params, self.limits, take).await?;
+        Ok(rows)
+    }
+
+    /// A node's report as its agent serves it, by way of the API server: JSON, or text where a
+    /// style is given and the agent knows it.
+    ///
+    /// # Errors
+    /// As any request; [`ErrorKind::NotFound`] where no agent runs on the node.
+    pub async fn report(
+        &self,
+        namespace: &str,
+        node: &str,
+        style: Option<Style>,
+    ) -> Result<String, ApiError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let params = ListParams::default()
+            .labels(AGENTS)
+            .fields(&format!("spec.nodeName={node}"));
+        let found = bounded(
+            "find the agent's pod",
+            self.limits.deadline,
+            pods.list(&params),
+        )
+        .await?;
+        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
+        let mut running = found
+            .items
+            .into_iter()
+            .filter(|pod| phase(pod).as_deref() == Some("Running"));
+        let pod = running.next().ok_or_else(|| ApiError {
+            what: "find the agent's pod",
+            kind: ErrorKind::NotFound,
+            message: format!("no agent runs on {node:?}, by the pods of namespace {namespace:?}"),
+        })?;
+        let form = style.map_or(String::new(), |Style { width, colour }| {
+            format!("?format=text&width={width}&colour={colour}")
+        });
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/pods/{}/proxy/report{form}",
+            address(&pod)
+        );
+        const WHAT: &str = "ask the agent by the pod proxy";
+        let request = hyper::Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| ApiError::other(WHAT, error))?;
+        bounded(
+            WHAT,
+            self.limits.deadline,
+            self.client.request_text(request),
+        )
+        .await
+    }
+
+    /// Mutes checks or the taint until a moment, or no longer (`until` is `None`; with nothing named,
+    /// everything). Gives what the annotation holds then.
+    ///
+    /// # Errors
+    /// As any request, or an annotation that the agent would refuse.
+    pub async fn mute(
+        &self,
+        node: &str,
+        targets: Option<&BTreeSet<String>>,
+        until: Option<Timestamp>,
+    ) -> Result<Option<String>, ApiError> {
+        const WHAT: &str = "write the mute annotation";
+        let key = self.names.mute();
+        let mut conflict = None;
+        for _ in 0..ATTEMPTS {
+            let found = bounded(
+                "read the Node",
+                self.limits.deadline,
+                self.nodes().get(node),
+            )
+            .await?;
+            let had = found
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(&key));
+            let text = match targets {
+                Some(targets) => {
+                    mute::edit(had.map(String::as_str), targets, until, Timestamp::now())
+                        .map_err(|error| ApiError::other(WHAT, error))?
+                }
+                None => None,
+            };
+            if text.as_ref() == had {
+                return Ok(text);
+            }
+            let version = found.metadata.resource_version;
+            match self
+                .annotate(WHAT, node, &key, text.as_deref(), version)
+                .await
+            {
+                Err(error) if error.kind == ErrorKind::Conflict => conflict = Some(error),
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(text),
+            }
+        }
+        conflict.map_or(Ok(None), Err)
+    }
+
+    /// Accepts the machine as it is at a moment.
+    ///
+    /// # Errors
+    /// When the server refuses, or does not answer in time.
+    pub async fn accept(&self, node: &str, at: Timestamp) -> Result<(), ApiError> {
+        let (key, text) = (self.names.accept(), at.to_string());
+        self.annotate("write the accept annotation", node, &key, Some(&text), None)
+            .await
+    }
+
+    async fn annotate(
+        &self,
+        what: &'static str,
+        node: &str,
+        key: &str,
+        text: Option<&str>,
+        version: Option<String>,
+    ) -> Result<(), ApiError> {
+        let params = PatchParams {
+            field_manager: Some(MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let mut patch = json!({"metadata": {"annotations": {key: text}}});
+        if let (Some(version), Some(metadata)) = (version, patch.pointer_mut("/metadata")) {
+            metadata["resourceVersion"] = version.into();
+        }
+        let nodes = self.nodes();
+        let patch = Patch::Merge(patch);
+        bounded(
+            what,
+            self.limits.deadline,
+            nodes.patch(node, &params, &patch),
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+/// A pod as the proxy wants it named: `[https:]NAME:PORT`.
+fn address(pod: &Pod) -> String {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let agent: Option<&Container> = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    let port = agent.and_then(|agent| Some(agent.ports.as_ref()?.first()?.container_port));
+    let probe = agent.and_then(|agent| agent.liveness_probe.as_ref()?.http_get.as_ref());
+    let scheme = match probe.and_then(|get| get.scheme.as_deref()) {
+        Some("HTTPS") => "https:",
+        _ => "",
+    };
+    format!("{scheme}{name}:{}", port.unwrap_or(PORT))
+}

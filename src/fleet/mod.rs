@@ -1,0 +1,413 @@
+//! The nodes of a cluster by verdict, reason and cause: what `selvage fleet` shows.
+//!
+//! [`FleetNode`] is one node's row, of its Node object alone ([`FleetNode::of`]) or of its agent's report
+//! ([`targets`]); [`summarise`] makes a [`Fleet`] of them and [`text`] a screen, all pure. [`api`] and
+//! [`targets`] ask.
+
+pub mod api;
+pub mod causes;
+pub mod mute;
+pub mod report;
+pub mod targets;
+pub mod text;
+
+use crate::cluster::desired::WITHHELD;
+use crate::cluster::names::{self, CONDITION, Names};
+use crate::cluster::node::{Condition, text as field};
+use crate::cluster::node_group::NodeGroup;
+use crate::cluster::settings::ClusterSettings;
+use crate::cluster::silence::Mutes;
+use crate::cluster::topology;
+use crate::report::State;
+use crate::report::port_view::natural;
+use causes::Cause;
+use jiff::Timestamp;
+use k8s_openapi::ClusterResourceScope;
+use kube::core::{ObjectMeta, Resource};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Name and version of the JSON form.
+const SCHEMA: &str = "selvage.dev/fleet/v1";
+
+/// Reason of a node whose agent no longer renews the condition, or does not answer.
+pub const AGENT_SILENT: &str = "AgentSilent";
+/// Reason of a node that waits for its agent's first verdict, with the startup taint.
+const AGENT_NOT_READY: &str = "AgentNotReady";
+
+/// Verdicts, worst first.
+const ORDER: [State; 5] = [
+    State::Unready,
+    State::Unknown,
+    State::Degraded,
+    State::Ready,
+    State::NoFabric,
+];
+
+/// The part of a Node's `spec` that a fleet's table needs.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Spec {
+    #[serde(default)]
+    taints: Vec<Value>,
+    #[serde(default)]
+    unschedulable: bool,
+}
+
+/// The part of a Node's `status` that a fleet's table needs.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    #[serde(default)]
+    conditions: Vec<Value>,
+    #[serde(default)]
+    node_info: NodeInfo,
+}
+
+/// Versions that the kubelet reports.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeInfo {
+    kernel_version: String,
+    os_image: String,
+}
+
+/// A Node object, reduced to what a fleet's table needs: thousands of them are decoded at once.
+#[derive(Debug, Clone, Deserialize)]
+pub struct NodeObject {
+    #[serde(deserialize_with = "metadata")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+/// The metadata without `managedFields`, which are longer than all that is kept.
+fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Few {
+        name: Option<String>,
+        resource_version: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: Option<BTreeMap<String, String>>,
+    }
+    let few = Few::deserialize(from)?;
+    Ok(ObjectMeta {
+        name: few.name,
+        resource_version: few.resource_version,
+        labels: few.labels,
+        annotations: few.annotations,
+        ..ObjectMeta::default()
+    })
+}
+
+impl Resource for NodeObject {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Where our taint stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Taint {
+    /// Neither there nor wanted.
+    #[default]
+    None,
+    /// On the node.
+    Applied,
+    /// Wanted, and held back by the budget.
+    Withheld,
+    /// Muted by an operator.
+    Muted,
+    /// The one that a node joins with: its agent has proven nothing yet.
+    Startup,
+}
+
+/// Something that nodes may have in common: a leaf, a zone, a driver's version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Attribute {
+    /// What it is: `leaf`, `driver`.
+    pub kind: &'static str,
+    /// Which one it is.
+    pub value: String,
+}
+
+/// One node of the table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FleetNode {
+    /// Name of the Node.
+    pub node: String,
+    /// The verdict; `None` where no agent has given one.
+    pub state: Option<State>,
+    /// Why it is not ready; empty where it is.
+    pub reason: String,
+    /// Subjects and remedy, by the condition.
+    pub message: String,
+    /// Since when the condition has its status; `None` for a degraded node, whose condition is True as
+    /// that of a ready one.
+    pub since: Option<Timestamp>,
+    /// When the agent last confirmed its verdict.
+    pub heartbeat: Option<Timestamp>,
+    /// Whether that is too long ago.
+    pub silent: bool,
+    /// Number of rails, as the label has it.
+    pub rails: String,
+    /// Rate of the slowest rail in Gbit/s, as the label has it.
+    pub rail_gbps: String,
+    /// Kind of network, as the label has it.
+    pub fabric_kind: String,
+    /// Path of GPUDirect RDMA, as the label has it.
+    pub gpudirect: String,
+    /// GPUDirect Storage, as the label has it.
+    pub gds: String,
+    /// Where our taint stands.
+    pub taint: Taint,
+    /// Whether the node is cordoned.
+    pub cordoned: bool,
+    /// Muted checks, or `taint`, and until when.
+    pub muted: BTreeMap<String, Timestamp>,
+    /// What it may have in common with others.
+    pub attributes: Vec<Attribute>,
+    /// Lease of the budget that counts it; `None` where none does.
+    #[serde(skip)]
+    pub budget: Option<String>,
+}
+
+/// Labels and fields that nodes may have in common, other than places in the network.
+const VERSIONS: &[(&str, &str)] = &[
+    // NVIDIA's GPU feature discovery: new name, then old one.
+    ("nvidia.com/cuda.driver-version.full", "driver"),
+    ("nvidia.com/gpu.product", "GPU"),
+    ("node.kubernetes.io/instance-type", "instance type"),
+];
+
+impl FleetNode {
+    /// What a Node object says.
+    pub fn of(object: NodeObject, names: &Names, settings: &ClusterSettings) -> Self {
+        let labels = object.metadata.labels.unwrap_or_default();
+        let annotations = object.metadata.annotations.unwrap_or_default();
+        let status = object.status;
+        let label = |name: &str| labels.get(&names.own(name)).cloned().unwrap_or_default();
+        let mut conditions = status.conditions.iter();
+        let condition = conditions.find(|condition| field(condition, "type") == CONDITION);
+        let condition: Condition = condition
+            .and_then(|condition| serde_json::from_value(condition.clone()).ok())
+            .unwrap_or_default();
+        let taints = object.spec.taints;
+        let has_taint =
+            |is_it: &dyn Fn(&str) -> bool| taints.iter().any(|t| is_it(field(t, "key")));
+        let mute = annotations.get(&names.mute());
+        let muted = mute
+            .map_or_else(Mutes::default, |text| Mutes::parse(text, |_| true))
+            .until;
+        // A word of a later version is at least a verdict.
+        let verdict = Some(label(names::FABRIC)).filter(|word| !word.is_empty());
+        let state = verdict.map(|word| {
+            State::ALL
+                .into_iter()
+                .find(|state| state.as_str() == word)
+                .unwrap_or(State::Unknown)
+        });
+        let taint = match () {
+            () if has_taint(&|key| key == names.taint()) => Taint::Applied,
+            () if has_taint(&|key| names.is_startup_taint(key)) => Taint::Startup,
+            () if condition.message.contains(WITHHELD) => Taint::Withheld,
+            () => Taint::None,
+        };
+        let group = NodeGroup::new(settings, names, &labels);
+        let places = topology::places(&labels).into_iter();
+        let versions = VERSIONS
+            .iter()
+            .filter_map(|(key, kind)| Some((*kind, labels.get(*key)?.clone())))
+            .chain([
+                ("kernel", status.node_info.kernel_version),
+                ("image", status.node_info.os_image),
+            ]);
+        let attribute = |(kind, value)| Attribute { kind, value };
+        let attributes = places.chain(versions).map(attribute);
+        FleetNode {
+            node: object.metadata.name.unwrap_or_default(),
+            reason: reason(state, &condition, taint),
+            message: condition.message,
+            since: condition
+                .last_transition_time
+                .filter(|_| state != Some(State::Degraded)),
+            heartbeat: condition.last_heartbeat_time,
+            silent: false,
+            rails: label(names::RAILS),
+            rail_gbps: label(names::RAIL_GBPS),
+            fabric_kind: label(names::FABRIC_KIND),
+            gpudirect: label(names::GPUDIRECT),
+            gds: label(names::GDS),
+            state: state.or((taint != Taint::None).then_some(State::Unknown)),
+            taint,
+            cordoned: object.spec.unschedulable,
+            muted,
+            attributes: attributes.filter(|of| !of.value.is_empty()).collect(),
+            budget: group.holds(&labels).then_some(group.lease),
+        }
+    }
+
+    /// Whether something is wrong with it, or may be.
+    pub fn is_faulty(&self) -> bool {
+        matches!(
+            self.state,
+            Some(State::Unready | State::Unknown | State::Degraded)
+        )
+    }
+
+    /// Judges by the clock what the Node object leaves to it: mutes that ended, and an agent that has been
+    /// silent for too long, whose verdict proves nothing any more. Only that of an unready node stands.
+    fn at(mut self, now: Timestamp, silent_after: Option<Duration>) -> Self {
+        self.muted.retain(|_, until| now < *until);
+        if self.taint == Taint::None && self.muted.contains_key(crate::cluster::silence::TAINT) {
+            self.taint = Taint::Muted;
+        }
+        let age = self.heartbeat.map(|seen| now.duration_since(seen));
+        let silent = |limit: Duration| {
+            age.is_some_and(|age| age.unsigned_abs() > limit && age.is_positive())
+        };
+        if silent_after.is_some_and(silent) {
+            self.silent = true;
+            if !matches!(self.state, Some(State::Unready) | None) {
+                self.state = Some(State::Unknown);
+                self.reason = AGENT_SILENT.into();
+                self.since = self.heartbeat;
+            }
+        }
+        self
+    }
+
+    /// Worst first, then by name.
+    fn rank(&self) -> (usize, String) {
+        let place = |state| ORDER.iter().position(|of| *of == state);
+        let at = self.state.and_then(place);
+        (at.unwrap_or(ORDER.len()), natural(&self.node))
+    }
+}
+
+fn reason(state: Option<State>, condition: &Condition, taint: Taint) -> String {
+    match (state, taint) {
+        (Some(State::Ready | State::NoFabric), _) => String::new(),
+        (None, Taint::Startup) => AGENT_NOT_READY.into(),
+        _ => condition.reason.clone(),
+    }
+}
+
+/// Nodes by verdict.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// All of the list.
+    pub nodes: usize,
+    /// By verdict; those that no node has are missing.
+    pub by_state: BTreeMap<&'static str, usize>,
+    /// Those without a verdict: no agent runs there, or none ever did.
+    pub without_agent: usize,
+}
+
+/// The taints of all groups and how many their budgets allow, by the settings in force here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Budget {
+    /// Nodes with our taint.
+    pub taints: usize,
+    /// Most nodes that may have it.
+    pub allowed: usize,
+    /// Nodes whose taint is held back.
+    pub withheld: usize,
+}
+
+/// All nodes at a moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fleet {
+    schema: &'static str,
+    /// The moment.
+    pub time: Timestamp,
+    /// Nodes by verdict.
+    pub counts: Counts,
+    /// Taints and their budget; `None` where no Node was read.
+    pub budget: Option<Budget>,
+    /// What the nodes that are not ready have in common, most nodes first.
+    pub causes: Vec<Cause>,
+    /// All nodes, worst first.
+    pub nodes: Vec<FleetNode>,
+}
+
+impl Fleet {
+    /// Whether a node is unready.
+    pub fn has_unready(&self) -> bool {
+        self.nodes
+            .iter()
+            .any(|node| node.state == Some(State::Unready))
+    }
+}
+
+/// What the nodes are together. An agent is silent after two heartbeats without one.
+pub fn summarise(nodes: Vec<FleetNode>, settings: &ClusterSettings, now: Timestamp) -> Fleet {
+    let heartbeat = settings.heartbeat.duration();
+    let silent_after = (!heartbeat.is_zero()).then(|| heartbeat * 2);
+    let nodes = nodes.into_iter().map(|node| node.at(now, silent_after));
+    let mut nodes: Vec<FleetNode> = nodes.collect();
+    nodes.sort_by_cached_key(FleetNode::rank);
+    let mut counts = Counts {
+        nodes: nodes.len(),
+        ..Counts::default()
+    };
+    let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in &nodes {
+        match node.state {
+            Some(state) => *counts.by_state.entry(state.as_str()).or_default() += 1,
+            None => counts.without_agent += 1,
+        }
+        if let Some(lease) = &node.budget {
+            *groups.entry(lease).or_default() += 1;
+        }
+    }
+    let with = |taint| nodes.iter().filter(|node| node.taint == taint).count();
+    let budget = Budget {
+        taints: with(Taint::Applied),
+        allowed: groups
+            .values()
+            .map(|nodes| settings.budget_max.of(*nodes))
+            .sum(),
+        withheld: with(Taint::Withheld),
+    };
+    Fleet {
+        schema: SCHEMA,
+        time: now,
+        counts,
+        budget: Some(budget),
+        causes: causes::causes(&nodes),
+        nodes,
+    }
+}
+
+#[cfg(test)]
+mod tests;

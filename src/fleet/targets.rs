@@ -1,0 +1,112 @@
+//! A fleet without Kubernetes: the agents at a list of addresses are asked for their reports.
+
+use super::FleetNode;
+use super::report::{AgentReport, silent};
+use crate::cluster::Limits;
+use crate::cluster::error::chain;
+use crate::cluster::guarded_client::guarded;
+use futures::StreamExt;
+use kube::{Client, Config};
+use std::time::Duration;
+
+/// Agents that are asked at a time.
+const AT_ONCE: usize = 32;
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Port of an address without one.
+const PORT: u16 = 9949;
+
+/// The addresses of a file: one `host`, `host:port` or URL a line; `#` begins a comment.
+///
+/// # Errors
+/// Every line that is none, with its number.
+pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
+    let (mut targets, mut complaints) = (Vec::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        let target = line.split('#').next().unwrap_or_default().trim();
+        match url(target) {
+            _ if target.is_empty() => {}
+            Some(_) => targets.push(target.to_string()),
+            None => complaints.push(format!("line {}: {target:?} is not an address", number + 1)),
+        }
+    }
+    if complaints.is_empty() {
+        Ok(targets)
+    } else {
+        Err(complaints)
+    }
+}
+
+fn url(target: &str) -> Option<hyper::Uri> {
+    let url = match target.contains("://") {
+        true => target.to_string(),
+        false => format!("http://{target}"),
+    };
+    let url: hyper::Uri = url.parse().ok()?;
+    let authority = url
+        .authority()
+        .filter(|authority| !authority.host().is_empty())?;
+    let plain = url.scheme_str() == Some("http") && authority.port().is_none();
+    match plain {
+        true if authority.as_str().ends_with(':') => None,
+        true => format!("http://{authority}:{PORT}").parse().ok(),
+        false => Some(url),
+    }
+}
+
+/// Asks every agent; one that does not answer is a row, too.
+pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
+    let rows = targets.iter().map(|target| async move {
+        let answer = tokio::time::timeout(PATIENCE, report(target)).await;
+        let report = answer.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")));
+        report.map_or_else(|why| silent(target, &why), AgentReport::row)
+    });
+    futures::stream::iter(rows)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await
+}
+
+async fn report(target: &str) -> Result<AgentReport, String> {
+    let mut config = Config::new(url(target).ok_or("not an address")?);
+    config.default_retry = false;
+    let client = Client::try_from(config).map_err(|error| chain(&error))?;
+    let client = guarded(client, Limits::default().backoff);
+    let request = hyper::Request::get("/report").body(Vec::new());
+    let request = request.map_err(|error| error.to_string())?;
+    let text = client
+        .request_text(request)
+        .await
+        .map_err(|error| chain(&error))?;
+    AgentReport::parse(&text).ok_or_else(|| "the answer is not a report".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_addresses() {
+        let text =
+            "# rack 1\n gpu-1 \ngpu-2:9100 # odd\n\n10.0.0.1\n[fd00::1]\nhttps://gpu-3:443\n";
+        let targets = parse(text).unwrap();
+        let urls: Vec<String> = targets
+            .iter()
+            .map(|at| url(at).unwrap().to_string())
+            .collect();
+        assert_eq!(
+            urls,
+            [
+                "http://gpu-1:9949/",
+                "http://gpu-2:9100/",
+                "http://10.0.0.1:9949/",
+                "http://[fd00::1]:9949/",
+                "https://gpu-3/",
+            ]
+            .map(|url| url.replace("gpu-3/", "gpu-3:443/"))
+        );
+        let wrong = parse("a b\ngpu-1\ngpu-1:x\n/path\n").unwrap_err();
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert!(wrong[0].starts_with("line 1: "), "{wrong:?}");
+    }
+}

@@ -1,0 +1,242 @@
+//! A fleet for a person at a terminal: one line of counts, the causes, then a table.
+
+use super::causes::Cause;
+use super::{Fleet, FleetNode, ORDER, Taint};
+use crate::report::State;
+use crate::report::text::Style;
+use crate::report::text::writer::{Colour, Page, clean, count};
+use jiff::Timestamp;
+
+/// Widest screen that is made use of, in columns.
+const WIDEST: usize = 400;
+/// Names that are listed of the nodes that share nothing but a reason.
+const NAMES: usize = 8;
+/// A column is not cut to less than this.
+const NARROWEST: usize = 12;
+
+/// A column: its head, and what it shows of a node.
+type Column = (&'static str, fn(&FleetNode, Timestamp) -> String);
+
+/// Columns of the table of nodes that are not ready.
+const COLUMNS: &[Column] = &[
+    ("NODE", |node, _| node.node.clone()),
+    ("VERDICT", |node, _| {
+        node.state.map_or("-", |state| state.as_str()).into()
+    }),
+    ("REASON", |node, _| {
+        match node.silent && node.reason != super::AGENT_SILENT {
+            true => format!("{} (silent)", node.reason),
+            false => node.reason.clone(),
+        }
+    }),
+    ("SINCE", |node, now| age(node.since, now)),
+    ("RAILS", |node, _| match node.rail_gbps.as_str() {
+        "" => node.rails.clone(),
+        gbps => format!("{}x{gbps}G", node.rails),
+    }),
+    ("TAINT", |node, _| {
+        let word = match node.taint {
+            Taint::None => "",
+            Taint::Applied => "yes",
+            Taint::Withheld => "withheld",
+            Taint::Muted => "muted",
+            Taint::Startup => "startup",
+        };
+        word.into()
+    }),
+];
+
+/// What `-o wide` adds.
+const WIDE: &[Column] = &[
+    ("SEEN", |node, now| age(node.heartbeat, now)),
+    ("KIND", |node, _| node.fabric_kind.clone()),
+    ("GPUDIRECT", |node, _| node.gpudirect.clone()),
+    ("GDS", |node, _| node.gds.clone()),
+    ("CORDON", |node, _| {
+        if node.cordoned { "yes" } else { "" }.into()
+    }),
+    ("MUTED", |node, _| {
+        let muted: Vec<&str> = node.muted.keys().map(String::as_str).collect();
+        muted.join(",")
+    }),
+    ("SHARES", |node, _| {
+        let all = node.attributes.iter();
+        let all: Vec<String> = all.map(|of| format!("{}={}", of.kind, of.value)).collect();
+        all.join(", ")
+    }),
+];
+
+/// The fleet as text; `wide` lists all nodes, with more columns.
+pub fn encode(fleet: &Fleet, style: Style, wide: bool) -> String {
+    let mut page = Page::new(style, WIDEST);
+    page.whole("", 2, &headline(fleet));
+    if !fleet.causes.is_empty() {
+        page.line("");
+    }
+    for cause in &fleet.causes {
+        page.whole("", 2, &sentence(cause));
+    }
+    let shown = fleet.nodes.iter().filter(|node| wide || node.is_faulty());
+    let shown: Vec<&FleetNode> = shown.collect();
+    if !shown.is_empty() {
+        page.line("");
+        let columns = COLUMNS.iter().chain(WIDE.iter().filter(|_| wide));
+        table(&mut page, &columns.collect::<Vec<_>>(), &shown, fleet.time);
+    }
+    page.out
+}
+
+fn headline(fleet: &Fleet) -> String {
+    let counts = &fleet.counts;
+    let number = |count_of: usize| u32::try_from(count_of).unwrap_or(u32::MAX);
+    let of = |state: &State| Some((counts.by_state.get(state.as_str())?, state.as_str()));
+    let by_state = ORDER.iter().filter_map(of);
+    let mut parts: Vec<String> = by_state
+        .map(|(nodes, state)| format!("{nodes} {state}"))
+        .collect();
+    if counts.without_agent > 0 {
+        parts.push(format!("{} without an agent", counts.without_agent));
+    }
+    let nodes = count(number(counts.nodes), "node");
+    let parts = match parts.is_empty() {
+        true => String::new(),
+        false => format!(": {}", parts.join(", ")),
+    };
+    let taints = fleet.budget.as_ref().map_or(String::new(), |budget| {
+        let withheld = match budget.withheld {
+            0 => String::new(),
+            withheld => format!(", {withheld} withheld"),
+        };
+        format!(
+            "; taints: {} of {} allowed{withheld}",
+            budget.taints, budget.allowed
+        )
+    });
+    format!("{nodes}{parts}{taints}")
+}
+
+fn sentence(cause: &Cause) -> String {
+    let nodes = cause.nodes.len();
+    let mut reasons: Vec<_> = cause.reasons.iter().collect();
+    reasons.sort_by_key(|(_, nodes)| std::cmp::Reverse(**nodes));
+    let named = |reason: &str| {
+        if reason.is_empty() {
+            "no reason"
+        } else {
+            reason
+        }
+        .to_string()
+    };
+    if let (Some(kind), Some(value), Some(of), Some((faulty, others))) =
+        (cause.kind, &cause.value, cause.of, cause.elsewhere)
+    {
+        let reasons = reasons
+            .into_iter()
+            .map(|(reason, nodes)| format!("{nodes} {}", named(reason)));
+        let reasons: Vec<String> = reasons.collect();
+        return format!(
+            "{kind} {value}: {nodes} of {of} nodes not ready, {faulty} of {others} elsewhere: {}",
+            reasons.join(", ")
+        );
+    }
+    let reasons: Vec<String> = reasons
+        .into_iter()
+        .map(|(reason, _)| named(reason))
+        .collect();
+    let mut names: Vec<&str> = cause.nodes.iter().take(NAMES).map(String::as_str).collect();
+    let more = format!("and {} more", nodes.saturating_sub(NAMES));
+    if nodes > NAMES {
+        names.push(&more);
+    }
+    let s = if nodes == 1 { "" } else { "s" };
+    format!(
+        "{}: {nodes} node{s}: {}",
+        reasons.join(", "),
+        names.join(", ")
+    )
+}
+
+fn table(page: &mut Page, columns: &[&Column], nodes: &[&FleetNode], now: Timestamp) {
+    let cell = |text: String| match text.is_empty() {
+        true => "-".to_string(),
+        false => clean(&text).into_owned(),
+    };
+    let heads = columns
+        .iter()
+        .map(|(head, _)| (*head).to_string())
+        .collect();
+    let row = |node: &&FleetNode| {
+        columns
+            .iter()
+            .map(|(_, show)| cell(show(node, now)))
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(heads)
+        .chain(nodes.iter().map(row))
+        .collect();
+    let longest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..columns.len()).map(longest).collect();
+    narrow(&mut widths, page.width);
+    for (number, row) in rows.iter().enumerate() {
+        let mut line = String::new();
+        for ((cell, width), (head, _)) in row.iter().zip(&widths).zip(columns) {
+            let cell = format!("{:<width$}", cut_middle(cell, *width));
+            line.push_str(&match (number, *head) {
+                (0, _) => page.paint(Colour::Bold, &cell),
+                (_, "VERDICT") => page.judged(&cell),
+                _ => cell,
+            });
+            line.push_str("  ");
+        }
+        page.line(&line);
+    }
+}
+
+/// Takes from the widest column until all fit, with two spaces between.
+fn narrow(widths: &mut [usize], screen: usize) {
+    loop {
+        let whole = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let Some(widest) = widths.iter_mut().max() else {
+            return;
+        };
+        if whole <= screen || *widest <= NARROWEST {
+            return;
+        }
+        *widest = widest
+            .saturating_sub(whole - screen)
+            .max(NARROWEST.max(*widest / 2));
+    }
+}
+
+/// Names differ at their beginning or at their end.
+fn cut_middle(text: &str, most: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= most {
+        return text.to_string();
+    }
+    let tail = most / 3;
+    let head = most.saturating_sub(tail + 2);
+    let start = chars.iter().take(head);
+    let end = chars.iter().skip(chars.len().saturating_sub(tail));
+    start
+        .chain("..".chars().collect::<Vec<_>>().iter())
+        .chain(end)
+        .collect()
+}
+
+/// As kubectl writes ages.
+pub(super) fn age(moment: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(moment) = moment else {
+        return String::new();
+    };
+    let seconds = now.duration_since(moment).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

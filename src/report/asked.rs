@@ -1,0 +1,76 @@
+//! What `selvage check --agent` acts on in the report of a running agent, and whether it may be believed.
+
+use super::State;
+use super::json::SCHEMA;
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// An agent whose report is older stands still: it makes one every 15 seconds at least.
+const STALE_AFTER: Duration = Duration::from_secs(60);
+
+/// The fields of a report that decide.
+#[derive(Debug, Clone, Deserialize)]
+pub struct AgentVerdict {
+    schema: String,
+    /// When the report was made.
+    time: Timestamp,
+    /// The verdict.
+    pub state: State,
+}
+
+impl AgentVerdict {
+    /// Reads an agent's answer.
+    ///
+    /// # Errors
+    /// Why it says nothing about this node now: it is not a report, or an old one.
+    pub fn parse(body: &[u8], now: Timestamp) -> Result<Self, String> {
+        let asked: AgentVerdict = serde_json::from_slice(body)
+            .map_err(|error| format!("the answer is not a report: {error}"))?;
+        let age = now.duration_since(asked.time).unsigned_abs();
+        match asked.schema == SCHEMA {
+            false => Err(format!("the answer is of another form: {:?}", asked.schema)),
+            true if age > STALE_AFTER => Err(format!(
+                "the report is stale: it was made at {}",
+                asked.time
+            )),
+            true => Ok(asked),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::json;
+    use crate::report::testing::broken;
+
+    #[test]
+    fn an_answer_is_believed_while_it_is_a_report_of_now() {
+        let mut report = broken();
+        let made: Timestamp = "2026-11-23T09:00:00Z".parse().unwrap();
+        report.snapshot.wall = Some(made);
+        let body = json::encode(&report, None);
+        let asked = |body: &str, age: i64| {
+            let now = made + jiff::SignedDuration::from_secs(age);
+            AgentVerdict::parse(body.as_bytes(), now)
+        };
+        for age in [-60, 0, 60] {
+            assert_eq!(asked(&body, age).unwrap().state, report.state, "{age}");
+        }
+        let timeless = body.replace("\"time\":\"2026", "\"time\":null,\"x\":\"2026");
+        let other = body.replace(SCHEMA, "selvage.dev/report/v2");
+        for (body, age, why) in [
+            (body.as_str(), 61, "stale"),
+            (&body, -61, "stale"),
+            (&timeless, 0, "not a report"),
+            (&other, 0, "another form"),
+            ("{}", 0, "not a report"),
+            ("<html>", 0, "not a report"),
+            ("", 0, "not a report"),
+        ] {
+            let error = asked(body, age).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
