@@ -15,7 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use selvage::simulate::Event;
+use selvage::simulate::{Event, Node};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -110,24 +110,28 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
     assert_eq!(nothing, None, "no data is no value");
 }
 
+/// The kernel's line of an Xid of the node's first GPU.
+fn xid(node: &Node, code: u32) -> Event {
+    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
+    Event::Kmsg {
+        priority: 4,
+        micros: 0,
+        text: format!("NVRM: Xid (PCI:{gpu}): {code}, pid=1, GPU has fallen off the bus."),
+        device: None,
+    }
+}
+
 #[test]
 fn a_kernel_event_is_counted_once_over_a_kill() {
     let (dir, mut node) = node("h100_ib");
     let state = support::scratch();
     let state_flag = format!("--set=agent.state_dir={}", state.path().display());
-    let xid = |text: &str| Event::Kmsg {
-        priority: 4,
-        micros: 0,
-        text: text.into(),
-        device: None,
-    };
     let count = [("xid", "79")];
-    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
-    let text = format!("NVRM: Xid (PCI:{gpu}): 79, pid=1, GPU has fallen off the bus.");
     {
         let agent = Server::agent(dir.path(), &[&state_flag]);
         until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
-        node.apply(&xid(&text)).unwrap();
+        let lost = xid(&node, 79);
+        node.apply(&lost).unwrap();
         until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
         let memory = state.path().join("memory.json");
         until("state file that knows the Xid", || {
@@ -141,13 +145,8 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
     let seen = metrics(&agent);
     assert_eq!(value(&seen, "selvage_gpu_xid_total", &count), Some(1.0));
     // And it goes on from there.
-    let reset = Event::Kmsg {
-        priority: 4,
-        micros: 0,
-        text: text.replace("79,", "48,"),
-        device: None,
-    };
-    node.apply(&reset).unwrap();
+    let uncorrectable = xid(&node, 48);
+    node.apply(&uncorrectable).unwrap();
     until_metric(&agent, "selvage_gpu_xid_total", &[("xid", "48")], 1.0);
     assert_eq!(
         value(&metrics(&agent), "selvage_gpu_xid_total", &count),
@@ -212,14 +211,8 @@ fn sighup_reads_the_settings_again_and_systemd_is_notified() {
         told(wanted);
     }
     excluded("mlx5_3");
-    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
-    node.apply(&Event::Kmsg {
-        priority: 4,
-        micros: 0,
-        text: format!("NVRM: Xid (PCI:{gpu}): 79, pid=1, GPU has fallen off the bus."),
-        device: None,
-    })
-    .unwrap();
+    let lost = xid(&node, 79);
+    node.apply(&lost).unwrap();
     told("STATUS=unready: XidFatal");
 
     agent.signal(Signal::SIGHUP);
@@ -419,14 +412,8 @@ fn each_task_that_ends_is_started_again_and_counted() {
     ask_fault(&hook, "kernel_log go");
     until_metric(&agent, "selvage_source_up", &log, 1.0);
     assert_eq!(get(&agent.address, "/healthz").0, 200);
-    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
-    node.apply(&Event::Kmsg {
-        priority: 4,
-        micros: 0,
-        text: format!("NVRM: Xid (PCI:{gpu}): 79, pid=1, GPU has fallen off the bus."),
-        device: None,
-    })
-    .unwrap();
+    let lost = xid(&node, 79);
+    node.apply(&lost).unwrap();
     until_metric(&agent, "selvage_gpu_xid_total", &[("xid", "79")], 1.0);
     // One that panics again and again ends the process.
     for more in 1..=4 {

@@ -8,13 +8,13 @@ use crate::cluster::error::ApiError;
 use crate::cluster::{ClusterSettings, Limits};
 use crate::config;
 use crate::fleet::api::FleetApi;
-use crate::fleet::{Fleet, FleetNode, NodeObject, mute, report, summarise, targets, text};
+use crate::fleet::watched::Watched;
+use crate::fleet::{Fleet, mute, summarise, targets, text};
 use crate::report::text::Style;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::runtime::{WatchStreamExt, watcher};
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::pin::pin;
@@ -238,40 +238,6 @@ async fn targets(asked: &CommandLine<'_>) -> Result<u8, Failed> {
     asked.show(&fleet)
 }
 
-/// The nodes as a watch tells of them.
-#[derive(Default)]
-struct Watched {
-    nodes: BTreeMap<String, FleetNode>,
-    /// Whether all are there.
-    complete: bool,
-    /// Whether something other than a heartbeat changed since the last screen.
-    changed: bool,
-}
-
-impl Watched {
-    fn take(&mut self, event: watcher::Event<NodeObject>, api: &FleetApi) {
-        match event {
-            watcher::Event::Init => {
-                self.nodes.clear();
-                self.complete = false;
-            }
-            watcher::Event::InitDone => {
-                self.complete = true;
-                self.changed = true;
-            }
-            watcher::Event::Delete(node) => {
-                self.changed |= self.nodes.remove(&api.row(node).node).is_some();
-            }
-            watcher::Event::Apply(node) | watcher::Event::InitApply(node) => {
-                let row = api.row(node);
-                let heartbeat = row.heartbeat;
-                let had = self.nodes.insert(row.node.clone(), row.clone());
-                self.changed |= had.is_none_or(|had| FleetNode { heartbeat, ..had } != row);
-            }
-        }
-    }
-}
-
 /// Shows the fleet whenever it changes, until a signal.
 async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
     if asked.form == "json" {
@@ -295,7 +261,7 @@ async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
             () = &mut stop => return Ok(0),
             event = events.next() => match event {
                 None => return Ok(0),
-                Some(Ok(event)) => watched.take(event, &api),
+                Some(Ok(event)) => watched.take(event, |node| api.row(node)),
                 Some(Err(error)) => {
                     let error = ApiError::of_watch("watch the nodes", &error);
                     if drawn.is_none() || error.is_final() {
@@ -336,10 +302,7 @@ async fn node(asked: &CommandLine<'_>) -> Result<u8, Failed> {
     let (api, namespace) = asked.connect().await?;
     let node = asked.text("node").unwrap_or_default();
     let style = (asked.form != "json").then(style);
-    let mut answer = api.report(&namespace, node, style).await?;
-    if let (Some(style), Some(report)) = (style, report::AgentReport::parse(&answer)) {
-        answer = report.encode(style);
-    }
+    let answer = api.report(&namespace, node, style).await?;
     Ok(print_out(&format!("{}\n", answer.trim_end())))
 }
 

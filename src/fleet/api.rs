@@ -1,7 +1,7 @@
 //! Requests of `selvage fleet`: lists and watches Nodes, asks an agent through the API server's pod proxy,
 //! and writes the two annotations that agents read.
 
-use super::{FleetNode, NodeObject, mute};
+use super::{FleetNode, NodeSummary, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ErrorKind, bounded};
@@ -46,12 +46,12 @@ impl FleetApi {
     }
 
     /// All Nodes, for a watch.
-    pub fn nodes(&self) -> Api<NodeObject> {
+    pub fn nodes(&self) -> Api<NodeSummary> {
         Api::all(self.client.clone())
     }
 
     /// A Node as a row of the table.
-    pub fn row(&self, object: NodeObject) -> FleetNode {
+    pub fn row(&self, object: NodeSummary) -> FleetNode {
         FleetNode::of(object, &self.names, &self.settings)
     }
 
@@ -68,7 +68,7 @@ impl FleetApi {
     }
 
     /// A node's report as its agent serves it, by way of the API server: JSON, or text where a
-    /// style is given and the agent knows it.
+    /// style is given.
     ///
     /// # Errors
     /// As any request; [`ErrorKind::NotFound`] where no agent runs on the node.

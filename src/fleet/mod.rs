@@ -10,6 +10,7 @@ pub mod mute;
 pub mod report;
 pub mod targets;
 pub mod text;
+pub mod watched;
 
 use crate::cluster::desired::WITHHELD;
 use crate::cluster::names::{self, CONDITION, Names};
@@ -76,7 +77,7 @@ struct NodeInfo {
 
 /// A Node object, reduced to what a fleet's table needs: thousands of them are decoded at once.
 #[derive(Debug, Clone, Deserialize)]
-pub struct NodeObject {
+pub struct NodeSummary {
     #[serde(deserialize_with = "metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
@@ -105,7 +106,7 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
     })
 }
 
-impl Resource for NodeObject {
+impl Resource for NodeSummary {
     type DynamicType = ();
     type Scope = ClusterResourceScope;
 
@@ -211,7 +212,7 @@ const VERSIONS: &[(&str, &str)] = &[
 
 impl FleetNode {
     /// What a Node object says.
-    pub fn of(object: NodeObject, names: &Names, settings: &ClusterSettings) -> Self {
+    pub fn of(object: NodeSummary, names: &Names, settings: &ClusterSettings) -> Self {
         let labels = object.metadata.labels.unwrap_or_default();
         let annotations = object.metadata.annotations.unwrap_or_default();
         let status = object.status;

@@ -52,6 +52,35 @@ fn fleet(nodes: &[Value]) -> Fleet {
 }
 
 #[test]
+fn a_heartbeat_alone_changes_nothing_on_the_screen() {
+    use kube::runtime::watcher::Event;
+    let settings = ClusterSettings::default();
+    let names = Names::new(&settings);
+    let mut watched = watched::Watched::default();
+    let mut changes = |event: fn(NodeSummary) -> Event<NodeSummary>, node: &Value| {
+        watched.changed = false;
+        let event = event(serde_json::from_value(node.clone()).unwrap());
+        watched.take(event, |node| FleetNode::of(node, &names, &settings));
+        (watched.changed, watched.complete, watched.nodes.len())
+    };
+    let first = node("a", "ready", "Ready");
+    let mut later = first.clone();
+    later["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-11-23T12:00:00Z");
+    let worse = node("a", "unready", "LinkDown");
+    assert_eq!(changes(Event::InitApply, &first), (true, false, 1));
+    assert_eq!(changes(|_| Event::InitDone, &first), (true, true, 1));
+    assert_eq!(
+        changes(Event::Apply, &later),
+        (false, true, 1),
+        "a heartbeat"
+    );
+    assert_eq!(changes(Event::Apply, &worse), (true, true, 1));
+    assert_eq!(changes(Event::Delete, &worse), (true, true, 0));
+    assert_eq!(changes(Event::Delete, &worse), (false, true, 0));
+    assert_eq!(changes(|_| Event::Init, &worse), (false, false, 0));
+}
+
+#[test]
 fn what_a_node_says_of_itself() {
     let mut tainted = node("a", "unready", "LinkDown");
     tainted["spec"] = json!({"unschedulable": true, "taints": [
