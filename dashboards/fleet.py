@@ -150,6 +150,16 @@ def why(board):
          Col("namespace", "Namespace"), Col("pod", "Pod")],
         sort=["severity", "instance"], empty="No alert of selvage fires.",
     ), 17, 8)
+    board.add(table(
+        "Nodes unlike those of their kind",
+        "Which nodes have a driver, firmware, kernel, rate, MTU, PFC, GPUDirect path or NCCL that at most one node "
+        "in four of their profile has? It moves no verdict: an update that one node missed, or a rollout.",
+        [Q(f"max by ({HOST}, profile, kind, value, usual) (instance_kind_value:selvage_node_drift:ratio{{{FLEET}}})")],
+        [CLUSTER, NODE, Col("profile", "Profile"), Col("kind", "What differs"), Col("value", "Here"),
+         Col("usual", "Usual"), Col("@A", "Nodes with the usual", unit="percentunit")],
+        sort=["-@A", "kind", "instance"],
+        empty="No value is rare among the nodes of one profile, or the rules (group selvage.drift) are not loaded.",
+    ), 24, 7)
 
 
 def over_time(board):

@@ -63,6 +63,7 @@ runbooks! {
     "SelvageFabricUnknown" ["NoFabric" "NotAFabricNode" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
     "SelvageGroupFailing" []
     "SelvageFabricUnreadyShare" []
+    "SelvageNodeDrift" []
     "SelvageRailDown" ["SubnetManagerAway" "RailsDownTogether" "CardLinksDown" "LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
     "SelvageWrongLinkLayer" ["WrongLinkLayer" "PartitionLimited" "AllRailsLimited" "PartitionDiffers" "LidChanged" "SubnetManagerChanged"]

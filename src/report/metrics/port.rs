@@ -2,7 +2,7 @@
 
 use super::{Exposition, series};
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
-use crate::observe::rdma::PortState;
+use crate::observe::rdma::{LinkLayer, PortState};
 use crate::report::default_counters::{self, DEFAULTS};
 use crate::report::port_view::{self, ReportedPort};
 use crate::report::{Report, Role};
@@ -13,6 +13,11 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
         let rails = ports.iter().filter(|port| port.is_rail()).count();
         out.push("selvage_rails", &[], rails);
     }
+    // On InfiniBand the network device's is IPoIB's.
+    let is_roce = |port: &ReportedPort| port.port.link_layer == LinkLayer::Ethernet;
+    let roce_rails = ports.iter().filter(|port| port.is_rail() && is_roce(port));
+    let mtu = roce_rails.filter_map(|port| port.netdev?.mtu).min();
+    out.push("selvage_rail_mtu_bytes", &[], mtu);
     for port in ports {
         info(out, port);
         let (device, number) = (port.device.name.as_str(), &port.number);

@@ -99,6 +99,9 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     let ethernet = node(2, LinkLayer::Ethernet).snapshot;
     report.snapshot.ethtool = ethernet.ethtool;
     report.snapshot.dcb = ethernet.dcb;
+    let mut devices = report.snapshot.devices.as_ref().unwrap().value.to_vec();
+    devices[0].ports[0].link_layer = LinkLayer::Ethernet;
+    report.snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
     let netdev = report.snapshot.ethtool.values_mut().next().unwrap();
     if let Reading::Value(facts) = &mut Arc::make_mut(netdev).value {
         facts.global_pause.rx = Some(1);
