@@ -5,7 +5,7 @@ CASES = {
     "a dead node is one alert": (
         [
             "SelvageNodeUnready", "SelvageNodeDegraded", "SelvageNodeNotice XidUnknown", "SelvageXidHardware",
-            "SelvageFabricUnknown", "SelvageSourceStalled", "SelvageNcclInitHang", "SelvageNodeUnready @gpu-02",
+            "SelvageFabricUnknown", "SelvageSourceStalled", "SelvageNcclInitHang", "SelvageNodeDrift", "SelvageNodeUnready @gpu-02",
         ],
         ["SelvageNodeUnready", "SelvageNodeUnready @gpu-02"],
     ),

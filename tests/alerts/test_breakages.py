@@ -58,6 +58,7 @@ BREAKAGES = [
     (RULES, "count >= 4)", "count >= 3)", unit("fleet")),
     (RULES, "> 4 *", "> 0 *", unit("fleet")),
     (RULES, "trait:ratio <= 0.25", "trait:ratio <= 0.45", unit("drift")),
+    (RULES, '{source!="inferred"}', "", unit("drift")),
     (RULES, "trait:ratio > 0.5", "trait:ratio > 0.9", unit("drift")),
     (RULES, "count by (cluster, profile, kind, value)", "count by (cluster, kind, value)", unit("drift")),
     (RULES, '            and on (cluster, instance, device, port) selvage_port_info{rail="true"}\n          ) ^ 0', "          ) ^ 0",

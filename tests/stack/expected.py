@@ -28,6 +28,7 @@ BESIDE = {
     ("SelvageNodeDegraded", "gpu-02"), ("SelvageNodeDegraded", "gpu-05"), ("SelvageNodeNotice", "gpu-05"),
     ("SelvageXidHardware", "gpu-05"), ("SelvageNodeNotice", "gpu-07"), ("SelvageNodeDegraded", "gpu-08"),
     ("SelvageNodeNotice", "gpu-08"), ("SelvageNodeNotice", "gpu-11"), ("SelvageSourceStalled", "gpu-12"),
+    ("SelvageNodeDrift", "gpu-06"), ("SelvageNodeDrift", "gpu-07"),
 }
 
 
