@@ -25,7 +25,7 @@ pub use events::Wake;
 pub use one_shot::sample_once;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
@@ -94,12 +94,7 @@ pub async fn run(
 ) -> Result<(), AgentError> {
     let guard = serve::guard(&config).await?;
     let listener = serve::listen(&config).await?;
-    if let Ok(address) = listener.local_addr() {
-        let root = config.agent.host_root.display();
-        let (tls, node) = (guard.is_tls(), &config.agent.node_name);
-        tracing::info!(%address, tls, %root, %node, "selvage agent started; serving metrics, report and status page");
-        serve::warn(&guard, address.ip());
-    }
+    serve::announce(&listener, &config, &guard);
     let supervisor = Supervisor::new(config.intervals.deadline.duration());
     serve::watch(&guard, &supervisor);
     let (reports, report_rx) = watch::channel(Arc::new(start::report(&config)));
@@ -111,10 +106,15 @@ pub async fn run(
         stop_rx.clone(),
         &supervisor,
     );
+    let known_clock = Arc::new(OnceLock::new());
     let serve = ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
-        stats: serve::stats(Arc::clone(&guard), supervisor.clone()),
+        stats: serve::stats(
+            Arc::clone(&guard),
+            supervisor.clone(),
+            Arc::clone(&known_clock),
+        ),
         options: metrics_options(&config),
         limits: Limits::default(),
         guard,
@@ -133,6 +133,7 @@ pub async fn run(
         found = start::find(&config, true) => found,
     };
     let clock = Clock::starting_at(start::moment(found.host.is_live(), found.uptime));
+    let _ = known_clock.set(clock);
     let (wake_tx, wakes) = mpsc::channel(WAITING);
     let saver = Saver::new(found.state.clone());
     let writes = saver.clone();

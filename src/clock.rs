@@ -49,7 +49,6 @@ pub fn process_stats() -> AgentStats {
         seconds(usage.user_time()) + seconds(usage.system_time())
     });
     AgentStats {
-        now: Some(monotonic()),
         cpu_seconds,
         resident_bytes: resident_bytes(),
         ..AgentStats::default()

@@ -110,6 +110,22 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
     assert_eq!(nothing, None, "no data is no value");
 }
 
+#[test]
+fn the_age_of_a_report_does_not_depend_on_how_long_the_machine_has_been_up() {
+    let (dir, _node) = node("h100_ib");
+    for uptime in ["5.00 40.00\n", "900000000.00 1.00\n"] {
+        std::fs::write(dir.path().join("proc/uptime"), uptime).unwrap();
+        let agent = Server::agent(dir.path(), &[]);
+        until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
+        // It may have been made this very millisecond.
+        let age = until("a report that has an age", || {
+            let age = value(&metrics(&agent), "selvage_report_age_seconds", &[]);
+            age.filter(|age| *age > 0.0)
+        });
+        assert!(age < 60.0, "{age} s, up for {uptime}");
+    }
+}
+
 /// The kernel's line of an Xid of the node's first GPU.
 fn xid(node: &Node, code: u32) -> Event {
     let gpu = node.spec().gpus.first().expect("a GPU").bdf;

@@ -3,6 +3,7 @@
 
 use super::AgentError;
 use crate::blocking;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::files::read_regular;
 use crate::report::http::hosts::Hosts;
@@ -10,9 +11,8 @@ use crate::report::http::tls_auth::{Files, TlsAuth};
 use crate::report::http::{self, Answers};
 use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
-use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -118,8 +118,15 @@ pub(super) fn start(
     });
 }
 
-/// Warns about settings that are allowed but hardly intended.
-pub(super) fn warn(guard: &TlsAuth, address: IpAddr) {
+/// Logs that the agent serves, and warns about settings that are allowed but hardly intended.
+pub(super) fn announce(listener: &TcpListener, config: &Config, guard: &TlsAuth) {
+    let Ok(address) = listener.local_addr() else {
+        return;
+    };
+    let root = config.agent.host_root.display();
+    let (tls, node) = (guard.is_tls(), &config.agent.node_name);
+    tracing::info!(%address, tls, %root, %node, "selvage agent started; serving metrics, report and status page");
+    let address = address.ip();
     if guard.has_tokens() && !guard.is_tls() && !address.is_loopback() {
         tracing::warn!(
             "serve.token_file is set without serve.tls_cert: tokens cross the network unencrypted"
@@ -131,13 +138,16 @@ pub(super) fn warn(guard: &TlsAuth, address: IpAddr) {
     }
 }
 
-/// The process's own metrics at a scrape.
+/// The process's own metrics at a scrape. `clock`: the one that reports are made by, once it is known;
+/// a directory tree has a time of its own.
 pub(super) fn stats(
     guard: Arc<TlsAuth>,
     supervisor: Supervisor,
+    clock: Arc<OnceLock<Clock>>,
 ) -> impl Fn() -> AgentStats + Send + Sync {
     let has_files = guard.has_files();
     move || AgentStats {
+        now: Some(clock.get().map_or_else(crate::clock::monotonic, Clock::now)),
         certificate_expires: guard.certificate_expires(),
         reload_failures: has_files.then(|| guard.reload_failures()),
         tasks: (supervisor.status().iter())

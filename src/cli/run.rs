@@ -100,9 +100,12 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
         "agent" => agent(config.clone(), settings, matches),
         "check" => check_command(config, matches),
         "metrics" => {
-            let stats = crate::clock::process_stats();
             let options = crate::agent::metrics_options(config);
             sample(config, |report| {
+                let stats = metrics::AgentStats {
+                    now: Some(report.snapshot.at),
+                    ..crate::clock::process_stats()
+                };
                 metrics::encode(report, None, &stats, options)
             })
             .map(|_| 0)
