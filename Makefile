@@ -14,8 +14,8 @@ HOST_TESTS := differential dot1x subnet
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
-.PHONY: help demo demo-stack build static rig deps check lint test-unit test-rules test-manifests \
-    test test-faults test-faults-all test-host test-alerts test-dashboards test-page test-stack test-vm test-arm64 \
+.PHONY: help demo demo-stack build static rig release deps check lint test-unit test-rules test-manifests \
+    test test-faults test-faults-all test-host test-alerts test-dashboards test-page test-packages test-stack test-vm test-arm64 \
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
 
 help: ## list the targets
@@ -49,7 +49,10 @@ RELR = $(if $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[
 # Identical functions are linked once: lld, rustc's own on x86-64, can.
 ICF = $(call probe,-C link-arg=-Wl$(comma)--icf=all)
 
-STATIC_BUILD = SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="$(LINK) $(RELR) $(ICF)" cargo build --profile image --locked \
+# Where crates lie on this machine is not to be in the binary: the same commit gives the same bytes.
+REMAP := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/crates
+
+STATIC_BUILD = SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="$(LINK) $(RELR) $(ICF) $(REMAP)" cargo build --profile image --locked \
     --target $(STATIC_TARGET) --target-dir target/static
 STATIC_BUILT := target/static/$(STATIC_TARGET)/image/selvage
 
@@ -60,6 +63,15 @@ static: ## the static binary of the container image
 rig:
 	$(STATIC_BUILD)
 	@ln -f $(STATIC_BUILT) $(RIG)
+
+# The date of the commit, for everything that is dated.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+
+# On x86-64, with Debian's gcc-aarch64-linux-gnu and rpm, and `rustup target add aarch64-unknown-linux-gnu`.
+release: ## dist/: binaries, packages, image and chart for amd64 and arm64, with checksums and SBOM
+	$(MAKE) static STATIC_TARGET=x86_64-unknown-linux-gnu
+	$(MAKE) static STATIC_TARGET=aarch64-unknown-linux-gnu
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) manifests/release/build dist target/static/selvage target/static/selvage-arm64
 
 deps: ## install the Debian packages that the suites need (root, apt)
 	tests/deps
@@ -81,7 +93,8 @@ test-rules: ## alerting rules by promtool
 test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
 
-test: deps check test-faults test-host test-alerts test-dashboards test-page test-stack test-vm ## everything but the system suites
+test: deps check test-faults test-host test-alerts test-dashboards test-page test-packages test-stack \
+    test-vm ## everything but the system suites
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
 test-faults: ## the fault matrix: a part of its rows (root)
@@ -115,6 +128,10 @@ test-page: ## the agent's page in a real browser: axe, keyboard, narrow; picture
 
 test-stack: rig ## every query and alert on a real Prometheus that watches the demo's fleet
 	tests/stack/run $(RIG)
+
+# Also the arm64 binary, where `make test-arm64` has built it.
+test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used, updated, removed (root)
+	tests/packages/run $(RIG) $(wildcard target/static/selvage-rig-arm64)
 
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)

@@ -1,0 +1,238 @@
+"""The files of a release: the same twice, valid, and gone when they are removed."""
+
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+import tomllib
+import unittest
+
+import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+HERE = pathlib.Path(__file__).parent
+TOP = HERE.parents[1]
+BINARIES = [pathlib.Path(line) for line in os.environ["BINARIES"].splitlines()]
+VERSION = tomllib.loads((TOP / "Cargo.toml").read_text())["package"]["version"]
+NEWER = "99.0.0"
+IMAGE = "registry.example.com/team/selvage"
+WORK = pathlib.Path(tempfile.mkdtemp(prefix="selvage-packages."))
+unittest.addModuleCleanup(shutil.rmtree, WORK)
+
+
+def run(*command, status=0, **more) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode != status:
+        raise AssertionError(f"{command}: status {done.returncode}, not {status}:\n{done.stdout}")
+    return done.stdout
+
+
+def release(name: str, binaries, **environment) -> pathlib.Path:
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000", "SELVAGE_IMAGE": IMAGE} | environment
+    run(TOP / "manifests/release/build", WORK / name, *binaries, env=environment)
+    return WORK / name
+
+
+@functools.cache
+def dist() -> pathlib.Path:
+    return release("dist", BINARIES)
+
+
+@functools.cache
+def newer() -> pathlib.Path:
+    """The packages of a later version, of the same binary."""
+    shutil.copytree(dist(), WORK / "newer", ignore=shutil.ignore_patterns("*.deb", "*.rpm", "*.tar"))
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "1800000000"}
+    run(TOP / "manifests/packages/build", "amd64", WORK / "newer", NEWER, env=environment)
+    return WORK / "newer"
+
+
+class Root:
+    """A small Debian on which packages are installed, with files that belong to others."""
+
+    def __init__(self, name: str):
+        self.path = WORK / name
+        self.path.mkdir()
+        with tarfile.open(os.environ["DEBIAN"]) as archive:
+            archive.extractall(self.path, filter="fully_trusted")
+        self.put("usr/bin/systemctl", '#!/bin/sh\necho "$*" >>/asked\n').chmod(0o755)
+        (self.path / "run/systemd/system").mkdir(parents=True)
+        self.put("etc/selvage/selvage.toml", "# of the administrator")
+        self.put("etc/systemd/system/multi-user.target.wants/other.service", "")
+        run(BINARIES[0], "simulate", "rail_down", self.path / "node")
+
+    def put(self, name: str, text: str) -> pathlib.Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def inside(self, *command, **more) -> str:
+        """Runs a command in the root, with /proc as everywhere: a mount of its own that ends with it."""
+        script = 'mount --bind /proc "$0/proc" && exec chroot "$0" "$@"'
+        return run("unshare", "--mount", "sh", "-c", script, self.path, *command, **more)
+
+    def merged(self, name: str) -> str:
+        """The name by which files() has it: /lib is a link to /usr/lib."""
+        parent, _, last = name.rpartition("/")
+        return "/" + pathlib.Path(os.path.realpath(f"{self.path}{parent}"), last).relative_to(self.path).as_posix()
+
+    def asked(self) -> list:
+        """What systemd was asked since the last call."""
+        path = self.path / "asked"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return lines
+
+    def files(self) -> dict:
+        """Owner, mode and content of every file but the package managers' own."""
+        found = {}
+        for directory, names, files in os.walk(self.path):
+            if pathlib.Path(directory).relative_to(self.path).as_posix() in ("var/lib/dpkg", "var/lib/rpm", "var/log"):
+                names.clear()
+                continue
+            for name in names + files:
+                path = pathlib.Path(directory, name)
+                stat = path.lstat()
+                content = os.readlink(path) if path.is_symlink() else ""
+                if path.is_file() and not path.is_symlink():
+                    content = f"{stat.st_mtime_ns} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+                found["/" + path.relative_to(self.path).as_posix()] = (oct(stat.st_mode), stat.st_uid, stat.st_gid, content)
+        return found
+
+
+class Release(unittest.TestCase):
+    def test_twice_the_same(self):
+        copies = []
+        for binary in BINARIES:
+            copies.append(shutil.copy(binary, WORK / f"copy-of-{binary.name}"))
+        again = release("again", copies, TZ="Asia/Tokyo", LANG="C.UTF-8", HOSTNAME="other")
+        sums = (dist() / "SHA256SUMS").read_text()
+        self.assertEqual((again / "SHA256SUMS").read_text(), sums)
+        names = {line.split("  ")[1] for line in sums.splitlines()}
+        self.assertEqual(names | {"SHA256SUMS"}, {path.name for path in dist().iterdir()})
+        run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=dist())
+
+    def test_image(self):
+        with tarfile.open(dist() / f"selvage-image-{VERSION}.tar") as archive:
+            files = {each.name: archive.extractfile(each).read() for each in archive}
+        for name, data in files.items():
+            if name.startswith("blobs/"):
+                self.assertEqual(name, f"blobs/sha256/{hashlib.sha256(data).hexdigest()}")
+
+        def blob(entry: dict) -> dict:
+            data = files["blobs/" + entry["digest"].replace(":", "/")]
+            self.assertEqual(len(data), entry["size"])
+            return json.loads(data)
+
+        (index,) = json.loads(files["index.json"])["manifests"]
+        images = blob(index)["manifests"]
+        self.assertEqual(len(images), len(BINARIES))
+        for image in images:
+            self.assertEqual(blob(blob(image)["config"])["architecture"], image["platform"]["architecture"])
+
+    def test_chart(self):
+        with tarfile.open(dist() / f"selvage-{VERSION}.tgz") as archive:
+            files = {each.name: archive.extractfile(each).read() for each in archive if each.isfile()}
+        chart = TOP / "manifests/helm/selvage"
+        here = {f"selvage/{path.relative_to(chart)}": path.read_bytes() for path in chart.rglob("*") if path.is_file()}
+        values = yaml.safe_load(files.pop("selvage/values.yaml"))
+        expected = yaml.safe_load(here.pop("selvage/values.yaml"))
+        expected["image"] |= {"registry": "registry.example.com", "repository": "team/selvage"}
+        self.assertEqual(values, expected)
+        self.assertEqual(files, here)
+
+    def test_bill_of_materials(self):
+        text = (dist() / "selvage.cdx.json").read_text()
+        error = JsonStrictValidator(SchemaVersion.V1_5).validate_str(text)
+        self.assertIsNone(error)
+        names = {each["name"] for each in json.loads(text)["components"]}
+        self.assertLessEqual({"tokio", "rustls", "glibc", "rust-std"}, names)
+        self.assertEqual({"tempfile", "proptest"} & names, set(), "of the demo and the tests")
+
+    def test_lint(self):
+        run("lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", *dist().glob("*.deb"))
+        report = run("rpmlint", "-c", HERE / "rpmlint.toml", *dist().glob("*.rpm"))
+        self.assertIn(" 0 errors, 0 warnings", report, report)
+
+
+class Packages(unittest.TestCase):
+    maxDiff = None
+
+    def life(self, root: Root, package: str, install: list, owned: list, remove: list) -> dict:
+        """Installs, uses, updates and removes; what is there at the end that was not before."""
+        before, path = root.files(), dist() / package
+        began = time.monotonic()
+        run(*install, path)
+        self.assertIn("LinkDown", root.inside("/usr/bin/selvage", "check", "--host-root", "/node", status=2))
+        print(f"\n{package}: {time.monotonic() - began:.1f} s from the package to the first verdict")
+        self.assertIn(VERSION, root.inside("selvage", "--version"))
+        self.assertIn("--watch", root.inside("kubectl-selvage", "--help"))
+        self.assertEqual(
+            [line for line in root.asked() if "daemon-reload" not in line],
+            ["--no-reload preset selvage.service"] if package.endswith("rpm") else [],
+            "installing starts nothing",
+        )
+        installed = root.files()
+        self.assertEqual({name: installed.get(name) for name in before}, before)
+        names = {root.merged(name) for name in run(*owned).splitlines()}
+        self.assertEqual(set(installed) - set(before) - names, set(), "files that the package does not own")
+        for path in root.path.joinpath("etc/default").glob("selvage*"):
+            set_lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+            self.assertEqual(set_lines, [], "the settings as shipped set nothing")
+
+        root.put("etc/default/selvage", "SELVAGE_LISTEN=:1\n")
+        root.put("var/lib/selvage/state.json", "{}")
+        wanted = root.path / "etc/systemd/system/multi-user.target.wants/selvage.service"
+        wanted.symlink_to("/lib/systemd/system/selvage.service")
+        run(*install, newer() / package.replace(VERSION, NEWER))
+        self.assertIn(f"{NEWER}-1", run(*owned[:-2], *self.version))
+        self.assertEqual((root.path / "etc/default/selvage").read_text(), "SELVAGE_LISTEN=:1\n")
+        self.assertEqual([line for line in root.asked() if "daemon-reload" not in line], ["try-restart selvage.service"])
+
+        run(*remove)
+        self.stops(root.asked())
+        after = root.files()
+        self.assertEqual({name: after.get(name) for name in before}, before)
+        return {name for name in after if name not in before}
+
+    def test_deb(self):
+        root = Root("debian")
+        dpkg = ["dpkg", f"--root={root.path}", "--force-not-root", "--force-confold"]
+        query = ["dpkg-query", f"--root={root.path}"]
+        self.version = ["-W", "selvage"]
+        self.stops = lambda asked: self.assertEqual(asked, ["stop selvage.service", "--system daemon-reload"])
+        package = f"selvage_{VERSION}-1_amd64.deb"
+        left = self.life(root, package, [*dpkg, "-i"], [*query, "-L", "selvage"], [*dpkg, "--purge", "selvage"])
+        self.assertEqual(left, set())
+
+    def test_rpm(self):
+        root = Root("rpm")
+        # Every distribution with rpm has these, by its packages filesystem, systemd, shadow-utils and rpm.
+        for name in ("etc/default", "usr/lib/systemd/system", "usr/share/man/man1", "usr/share/licenses", "var/lib/rpm"):
+            (root.path / name).mkdir(parents=True, exist_ok=True)
+        # The root's own files, /bin/sh for one, are not in rpm's database.
+        rpm = ["rpm", "--root", root.path, "--dbpath", "/var/lib/rpm"]
+        self.version = ["-q", "selvage"]
+
+        def stops(asked):
+            self.assertEqual(asked, ["--no-reload disable --now selvage.service", "daemon-reload"])
+            (root.path / "etc/systemd/system/multi-user.target.wants/selvage.service").unlink()
+
+        self.stops = stops
+        package = f"selvage-{VERSION}-1.x86_64.rpm"
+        left = self.life(root, package, [*rpm, "--nodeps", "-U"], [*rpm, "-ql", "selvage"], [*rpm, "-e", "selvage"])
+        # rpm keeps what an administrator wrote, and knows nothing of the agent's state.
+        kept = {"/etc/default/selvage.rpmsave", "/var/lib/selvage", "/var/lib/selvage/state.json"}
+        self.assertEqual(left, kept)
+
+
+if __name__ == "__main__":
+    unittest.main()
