@@ -22,7 +22,7 @@ TOP = HERE.parents[1]
 BINARIES = [pathlib.Path(line) for line in os.environ["BINARIES"].splitlines()]
 VERSION = tomllib.loads((TOP / "Cargo.toml").read_text())["package"]["version"]
 NEWER = "99.0.0"
-IMAGE = "registry.example.com/team/selvage"
+IMAGE = "registry.example.com/Team/selvage"
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="selvage-packages."))
 unittest.addModuleCleanup(shutil.rmtree, WORK)
 
