@@ -25,6 +25,7 @@ NEWER = "99.0.0"
 IMAGE = "registry.example.com/Team/selvage"
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="selvage-packages."))
 unittest.addModuleCleanup(shutil.rmtree, WORK)
+os.environ["TMPDIR"] = str(WORK)  # lintian leaves files there
 
 
 def run(*command, status=0, **more) -> str:
