@@ -106,7 +106,8 @@ class Root:
                 content = os.readlink(path) if path.is_symlink() else ""
                 if path.is_file() and not path.is_symlink():
                     content = f"{stat.st_mtime_ns} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-                found["/" + path.relative_to(self.path).as_posix()] = (oct(stat.st_mode), stat.st_uid, stat.st_gid, content)
+                name = "/" + path.relative_to(self.path).as_posix()
+                found[name] = (oct(stat.st_mode), stat.st_uid, stat.st_gid, content)
         return found
 
 
@@ -197,7 +198,8 @@ class Packages(unittest.TestCase):
         run(*install, newer() / package.replace(VERSION, NEWER))
         self.assertIn(f"{NEWER}-1", run(*owned[:-2], *self.version))
         self.assertEqual((root.path / "etc/default/selvage").read_text(), "SELVAGE_LISTEN=:1\n")
-        self.assertEqual([line for line in root.asked() if "daemon-reload" not in line], ["try-restart selvage.service"])
+        asked = [line for line in root.asked() if "daemon-reload" not in line]
+        self.assertEqual(asked, ["try-restart selvage.service"])
 
         run(*remove)
         self.stops(root.asked())
@@ -210,7 +212,8 @@ class Packages(unittest.TestCase):
         dpkg = ["dpkg", f"--root={root.path}", "--force-not-root", "--force-confold"]
         query = ["dpkg-query", f"--root={root.path}"]
         self.version = ["-W", "selvage"]
-        self.stops = lambda asked: self.assertEqual(asked, ["stop selvage.service", "--system daemon-reload"])
+        stop = ["stop selvage.service", "--system daemon-reload"]
+        self.stops = lambda asked: self.assertEqual(asked, stop)
         package = f"selvage_{VERSION}-1_amd64.deb"
         left = self.life(root, package, [*dpkg, "-i"], [*query, "-L", "selvage"], [*dpkg, "--purge", "selvage"])
         self.assertEqual(left, set())
