@@ -14,6 +14,7 @@
 //! | [`report`] | tells: metrics, JSON, text, HTTP | decide anything |
 //! | [`cluster`] | tells the Kubernetes API: what the Node should carry, what differs, one writer | judge the fabric |
 //! | [`fleet`] | shows a cluster's nodes by their Node objects, on request | write more than two annotations |
+//! | [`slurm`] | decides whether Slurm is to drain or resume this node | run programs |
 //! | `sampler` | runs sources off the async threads, deadline and one in flight each | judge |
 //! | `agent`, `cli` | wire the layers together | hold logic of any layer |
 //!
@@ -58,6 +59,7 @@ mod settings_macro;
 pub mod sidecar;
 #[cfg(feature = "demo")]
 pub mod simulate;
+pub mod slurm;
 pub mod source;
 pub mod state;
 mod supervise;

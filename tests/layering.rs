@@ -48,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("fleet", &["check", "cluster", "report", "units"]),
+    ("slurm", &["cluster", "config", "report"]),
     ("clock", &["report", "units"]),
     (
         "sampler",

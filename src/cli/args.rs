@@ -1,7 +1,7 @@
 //! The command line. Commands in files of their own declare their arguments there.
 
 use super::run::USAGE;
-use super::{ask, bench, check, cleanup, complain, fleet, preflight, sidecar};
+use super::{ask, bench, check, cleanup, complain, fleet, preflight, sidecar, slurm};
 use crate::config;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
@@ -183,6 +183,7 @@ fn command() -> Command {
             sidecar::command(),
             preflight::command(output()),
             fleet::command(),
+            slurm::command(),
             cleanup::command(),
             config::add_args(named("accept", accept)),
             config::add_agent_args(named("config", config).arg(effective)),

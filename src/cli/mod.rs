@@ -17,6 +17,7 @@ mod replace;
 pub mod run;
 mod runtime;
 pub mod sidecar;
+pub mod slurm;
 
 /// Prints an error for the user to standard error. A closed standard error is ignored.
 pub(crate) fn complain(what: impl std::fmt::Display) {

@@ -5,7 +5,7 @@ use super::ask::Agent;
 use super::demo;
 use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
 use super::{
-    args, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar,
+    args, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar, slurm,
 };
 use crate::agent::AgentError;
 use crate::config::{self, Config, Loaded, LogFormat};
@@ -53,6 +53,7 @@ fn run(matches: &ArgMatches) -> Status {
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
         Some(("fleet", matches)) => Ok(fleet::run(matches)),
+        Some(("slurm", matches)) => Ok(slurm::run(matches)),
         Some(("completions", matches)) => print(&args::completions(matches)),
         Some(("man", _)) => print(&args::man_page()),
         #[cfg(feature = "demo")]

@@ -14,7 +14,7 @@ pub use load::{Loaded, add_agent_args, add_args, add_file_args, load};
 pub use print::to_toml_defaults;
 pub use sections::{
     AgentSettings, Counters, Intervals, KmsgSource, LogFormat, LogLevel, Nccl, PodSource,
-    RdmaSource, Serve,
+    RdmaSource, Serve, SlurmSettings,
 };
 pub(crate) use settings::flag_hint;
 
@@ -51,6 +51,8 @@ section! {
         cluster: ClusterSettings = ClusterSettings::default(),
         /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
         nccl: Nccl = Nccl::default(),
+        /// `selvage slurm health` (docs/slurm.md).
+        slurm: SlurmSettings = SlurmSettings::default(),
         /// Thresholds of the checks.
         policy: Policy = Policy::default(),
     }
@@ -112,7 +114,9 @@ impl Config {
                     out_of(span, Span::from_millis(100), Span::from_secs(600))
                 }
                 (("intervals", _), Some(span), _) => out_of(span, Span::from_millis(100), DAY),
-                (("hysteresis", "hold"), Some(span), _) => out_of(span, Span::from_secs(0), DAY),
+                (("hysteresis" | "slurm", "hold") | ("slurm", "clear"), Some(span), _) => {
+                    out_of(span, Span::from_secs(0), DAY)
+                }
                 (("hysteresis", "flap_window"), Some(span), _) => {
                     out_of(span, Span::from_secs(1), DAY)
                 }

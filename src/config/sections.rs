@@ -2,6 +2,7 @@
 //! often. Thresholds are in [`crate::check::policy`], the Kubernetes part in [`crate::cluster`].
 
 use super::listen::Listen;
+use crate::cluster::settings::BudgetMax;
 use crate::glob::Glob;
 use crate::settings_macro::{section, words};
 use crate::units::Span;
@@ -121,6 +122,22 @@ section! {
         /// Memory, in MiB, for all that pods can make the agent keep: three quarters for what their logs
         /// say, a quarter for their manifests. Beyond, the pod that takes most gives up first.
         memory_mib: usize = 16,
+    }
+}
+
+section! {
+    /// `selvage slurm health` (docs/slurm.md).
+    SlurmSettings {
+        /// Slurm's configuration file; empty: SLURM_CONF from the environment, else where Slurm looks.
+        #[serde(with = "optional_path")]
+        conf: Option<PathBuf> = None,
+        /// How long the node must be unready before it is drained.
+        hold: Span = Span::from_secs(30),
+        /// How long it must be ready before it is resumed.
+        clear: Span = Span::from_secs(300),
+        /// Most nodes of a partition that selvage keeps drained at a time: a number ("3") or a share
+        /// ("10%"), rounded down but at least one.
+        budget_max: BudgetMax = BudgetMax::Percent(10),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The registry of all settings, built by walking the serialised defaults: a field added to a section
 //! becomes a key, an environment variable and a line of `selvage config` at once.
 
-use super::{AgentSettings, Config, Counters, Intervals, Nccl, Serve};
+use super::{AgentSettings, Config, Counters, Intervals, Nccl, Serve, SlurmSettings};
 use crate::check::debounce::Hysteresis;
 use crate::check::policy;
 use crate::check::profile::PlatformSettings;
@@ -69,6 +69,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("hysteresis", Hysteresis::HELP),
     ("cluster", ClusterSettings::HELP),
     ("nccl", Nccl::HELP),
+    ("slurm", SlurmSettings::HELP),
     ("policy", policy::Policy::HELP),
     ("policy.expect", policy::Expect::HELP),
     ("policy.link_state", policy::LinkState::HELP),

@@ -1,9 +1,13 @@
-//! What `selvage check --agent` acts on in the report of a running agent, and whether it may be believed.
+//! What `selvage check --agent` and `selvage slurm` act on in the report of a running agent, and whether
+//! it may be believed.
 
 use super::State;
 use super::json::SCHEMA;
+use super::text::clean;
+use crate::check::{PASSES_WITHIN, Status, Weight};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use std::time::Duration;
 
 /// An agent whose report is older stands still: it makes one every 15 seconds at least.
@@ -17,6 +21,21 @@ pub struct AgentVerdict {
     time: Timestamp,
     /// The verdict.
     pub state: State,
+    /// Since when it stands.
+    since: Option<Timestamp>,
+    /// Worst first.
+    findings: Vec<AgentFinding>,
+}
+
+/// The fields of a finding that decide.
+#[derive(Debug, Clone, Deserialize)]
+struct AgentFinding {
+    subject: String,
+    status: Status,
+    weight: Weight,
+    reason: String,
+    evidence: Value,
+    caused_by: Option<Value>,
 }
 
 impl AgentVerdict {
@@ -36,6 +55,39 @@ impl AgentVerdict {
             )),
             true => Ok(asked),
         }
+    }
+
+    /// How long the verdict had stood when the report was made: both times are by the agent's clock.
+    pub fn stood(&self) -> Duration {
+        let stood = self.since.map(|since| self.time.duration_since(since));
+        stood
+            .and_then(|stood| stood.try_into().ok())
+            .unwrap_or_default()
+    }
+
+    /// What makes the node unready, in a few words: `LinkDown mlx5_4/1 and 2 more`.
+    pub fn cause(&self) -> Option<String> {
+        let mut causes = self.deciding().filter(|found| found.caused_by.is_none());
+        let first = causes.next().or_else(|| self.deciding().next())?;
+        let cause = format!("{} {}", first.reason, first.subject);
+        Some(match causes.count() {
+            0 => clean(&cause).into_owned(),
+            more => format!("{} and {more} more", clean(&cause)),
+        })
+    }
+
+    /// As [`passes_within`](crate::readiness::taint_hysteresis::passes_within).
+    pub fn passes_within(&self) -> Duration {
+        let seconds = |of: &AgentFinding| of.evidence.get(PASSES_WITHIN)?.as_u64();
+        let deciding = self.deciding();
+        let least = deciding.map(|found| seconds(found).unwrap_or(0)).min();
+        Duration::from_secs(least.unwrap_or(0))
+    }
+
+    fn deciding(&self) -> impl Iterator<Item = &AgentFinding> {
+        let decides =
+            |of: &&AgentFinding| of.weight == Weight::Verdict && of.status == Status::Failing;
+        self.findings.iter().filter(decides)
     }
 }
 

@@ -1,0 +1,245 @@
+//! `selvage slurm health`, which slurmd runs as its HealthCheckProgram: drains this node when the agent's
+//! verdict says so, and takes back what it drained.
+
+use super::ask::{self, Agent};
+use super::complain;
+use super::run::{USAGE, fail, print_out};
+use super::runtime::on_runtime;
+use crate::config::{self, Config, SlurmSettings};
+use crate::report::text::clean;
+use crate::slurm::{MARK, SlurmAction, SlurmNode, allowed, parse_nodes, wanted};
+use clap::{ArgMatches, Command};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process;
+use tokio::time::{Instant, timeout_at};
+
+/// slurmd waits for the program, and a controller that is gone makes scontrol wait for 9 s.
+const LIMIT: Duration = Duration::from_millis(900);
+
+/// Longest answer of a program in bytes: about 20,000 nodes.
+const LONGEST: u64 = 64 << 20;
+
+/// slurmd runs the program without a PATH.
+const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/opt/slurm/bin";
+
+/// The reservation that stands for the right to drain: slurmctld makes one of a name only. It is on the
+/// node to be drained, takes it from no running job, and ends by itself where its maker died.
+const LOCK: &str = "selvage-drain";
+
+/// The arguments of `selvage slurm`.
+pub fn command() -> Command {
+    let health = config::add_file_args(Command::new("health").arg(ask::arg()))
+        .about("Drain or resume this node by the agent's verdict: slurmd's HealthCheckProgram")
+        .after_help(
+            "The node is SLURMD_NODENAME, which slurmd sets. Exit status: 0, also when nothing is to be\n\
+             done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.9 s",
+        );
+    Command::new("slurm")
+        .about("On a Slurm node: drain and resume it by the agent's verdict")
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(health)
+}
+
+/// Runs it; gives the exit status.
+pub fn run(matches: &ArgMatches) -> u8 {
+    let Some((_, matches)) = matches.subcommand() else {
+        return USAGE;
+    };
+    let deadline = Instant::now() + LIMIT;
+    let config = match config::load(matches, |_| None) {
+        Ok(loaded) => loaded.config,
+        Err(complaints) => {
+            complaints.iter().for_each(complain);
+            return USAGE;
+        }
+    };
+    let Some(node) = std::env::var("SLURMD_NODENAME")
+        .ok()
+        .filter(|name| !name.is_empty())
+    else {
+        complain(
+            "SLURMD_NODENAME is not set: slurmd sets it; by hand, set it to the node's name in slurm.conf",
+        );
+        return USAGE;
+    };
+    let slurm = SlurmClient {
+        settings: &config.slurm,
+        node: &node,
+        deadline,
+    };
+    match on_runtime(health(&config, matches, &slurm)) {
+        Ok(Ok(done)) => print_out(&format!("{node}: {done}\n")),
+        Ok(Err(why)) => fail(format_args!("{node}: {why}")),
+        Err(error) => fail(error),
+    }
+}
+
+/// Does what the verdict asks for, as far as Slurm's nodes allow it; says what was done.
+async fn health(
+    config: &Config,
+    matches: &ArgMatches,
+    slurm: &SlurmClient<'_>,
+) -> Result<String, String> {
+    // kube logs what is complained about as an error.
+    let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
+    let agent = Agent::new(config, matches)?;
+    let asked = timeout_at(slurm.deadline, agent.report(None)).await;
+    let (verdict, _) = asked.map_err(|_| "the agent did not answer in time".to_string())??;
+    let (action, why) = wanted(&verdict, &config.slurm);
+    match &action {
+        SlurmAction::Nothing => Ok(format!("nothing to do: {why}")),
+        SlurmAction::Drain(reason) => slurm.drain(&action, reason).await,
+        SlurmAction::Resume => slurm.resume(&action).await,
+    }
+}
+
+/// Runs Slurm's programs, all of them before the deadline.
+struct SlurmClient<'a> {
+    settings: &'a SlurmSettings,
+    node: &'a str,
+    deadline: Instant,
+}
+
+impl SlurmClient<'_> {
+    async fn drain(&self, action: &SlurmAction, reason: &str) -> Result<String, String> {
+        if let Err(why) = self.allows(action).await? {
+            return Ok(format!("not drained: {why}"));
+        }
+        if !self.lock().await? {
+            return Ok("not drained yet: another node is being drained".into());
+        }
+        let done = self.drain_under_lock(action, reason).await;
+        // Without time left this does nothing: the drain may still be on its way, and the lock outlives it.
+        let lock = format!("reservation={LOCK}");
+        if let Err(error) = self.run("scontrol", &["delete", &lock]).await {
+            complain(format_args!(
+                "the reservation {LOCK} stays until it expires: {error}"
+            ));
+        }
+        done
+    }
+
+    async fn drain_under_lock(&self, action: &SlurmAction, reason: &str) -> Result<String, String> {
+        if let Err(why) = self.allows(action).await? {
+            return Ok(format!("not drained: {why}"));
+        }
+        self.update(&["state=drain", &format!("reason={reason}")])
+            .await?;
+        Ok(format!("drained: {reason}"))
+    }
+
+    /// Nodes that are ready ask every time, so the first question is about this node alone.
+    async fn resume(&self, action: &SlurmAction) -> Result<String, String> {
+        let args = ["-a", "-o", "show", "node", self.node];
+        let own = self.run("scontrol", &args).await?;
+        if !String::from_utf8_lossy(&own).contains(MARK) {
+            return Ok("nothing to do: the node is ready, and not drained by selvage".into());
+        }
+        if let Err(why) = self.allows(action).await? {
+            return Ok(format!("not resumed: {why}"));
+        }
+        // Unlike `resume`, this leaves DOWN as it is.
+        self.update(&["state=undrain"]).await?;
+        Ok("resumed".into())
+    }
+
+    async fn allows(&self, action: &SlurmAction) -> Result<Result<(), String>, String> {
+        let nodes = self.nodes().await?;
+        Ok(allowed(action, self.node, &nodes, self.settings.budget_max))
+    }
+
+    async fn nodes(&self) -> Result<Vec<SlurmNode>, String> {
+        let args = ["--json", "-a", "show", "nodes"];
+        let mut listed = self.run("scontrol", &args).await;
+        // Before Slurm 23.02.
+        if let Err(error) = &listed
+            && error.contains("unrecognized option")
+        {
+            listed = self.run("sinfo", &["--json", "-a"]).await;
+        }
+        parse_nodes(&listed?, self.node)
+    }
+
+    /// Takes the lock; false where another node has it.
+    async fn lock(&self) -> Result<bool, String> {
+        let args = [
+            "create",
+            "reservation",
+            &format!("ReservationName={LOCK}"),
+            "StartTime=now",
+            "Duration=1",
+            "Users=root",
+            &format!("Nodes={}", self.node),
+            "Flags=IGNORE_JOBS,OVERLAP",
+        ];
+        match self.run("scontrol", &args).await {
+            Err(error) if error.contains("Duplicate reservation name") => Ok(false),
+            taken => taken.map(|_| true),
+        }
+    }
+
+    async fn update(&self, what: &[&str]) -> Result<(), String> {
+        let name = format!("nodename={}", self.node);
+        let args = [&["update", &name], what].concat();
+        self.run("scontrol", &args).await.map(|_| ())
+    }
+
+    /// Runs a program, which is killed at the deadline; gives what it printed.
+    async fn run(&self, program: &str, args: &[&str]) -> Result<Vec<u8>, String> {
+        let late = || format!("{program}: no answer within {} ms", LIMIT.as_millis());
+        if Instant::now() >= self.deadline {
+            return Err(late());
+        }
+        let failed = |error: std::io::Error| format!("{program}: {error}");
+        let mut child = self.command(program, args).spawn().map_err(failed)?;
+        let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
+        let answered = async {
+            let (out, err, status) = tokio::join!(out, err, child.wait());
+            std::io::Result::Ok((out?, err?, status?))
+        };
+        let answered = timeout_at(self.deadline, answered).await;
+        let (out, err, status) = answered.map_err(|_| late())?.map_err(failed)?;
+        if out.len() as u64 > LONGEST {
+            let most = LONGEST >> 20;
+            return Err(format!("{program}: the answer is longer than {most} MiB"));
+        }
+        if status.success() {
+            return Ok(out);
+        }
+        let said = if err.is_empty() { out } else { err };
+        let said = String::from_utf8_lossy(&said);
+        let said = clean(said.lines().next().unwrap_or_default());
+        Err(format!("{program}: {status}: {said}"))
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> process::Command {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "Slurm is asked by its own programs; the agent runs none"
+        )]
+        let mut command = process::Command::new(program);
+        command.args(args).env("LC_ALL", "C").kill_on_drop(true);
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if std::env::var_os("PATH").is_none() {
+            command.env("PATH", PATH);
+        }
+        if let Some(conf) = &self.settings.conf {
+            command.env("SLURM_CONF", conf);
+        }
+        command
+    }
+}
+
+/// All that a program prints, up to the bound; a program that prints more sees its pipe closed.
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.take(LONGEST + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}

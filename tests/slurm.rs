@@ -1,0 +1,296 @@
+//! `selvage slurm health` against an agent and programs of Slurm that answer what each row says.
+//! (`tests/slurm/run` is the same against the real Slurm.)
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "test code"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// The program's own limit is 900 ms; the rest is for a busy machine.
+const BOUND: Duration = Duration::from_millis(2500);
+
+/// An agent whose verdict has stood for so many seconds; its address. Without a verdict it never answers.
+fn agent(verdict: Option<(&'static str, i64)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            if let Some((state, stood)) = verdict {
+                let _ = stream.read(&mut [0; 4096]);
+                let now = jiff::Timestamp::now();
+                let report = serde_json::json!({
+                    "schema": "selvage.dev/report/v1",
+                    "time": now,
+                    "since": now - jiff::SignedDuration::from_secs(stood),
+                    "state": state,
+                    "findings": [{
+                        "subject": "mlx5_4/1", "status": "failing", "weight": "verdict",
+                        "reason": "LinkDown", "evidence": {}, "caused_by": null,
+                    }],
+                });
+                let report = report.to_string();
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{report}",
+                    report.len()
+                );
+            }
+            open.push(stream);
+        }
+    });
+    address
+}
+
+/// Writes a program that notes its arguments, and then does what is said.
+fn program(dir: &Path, name: &str, does: &str) {
+    let path = dir.join(name);
+    let notes = dir.join("calls");
+    let text = format!(
+        "#!/bin/sh\necho \"{name}$(printf ' [%s]' \"$@\")\" >>{}\n{does}\n",
+        notes.display()
+    );
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What a run did: exit status, output, complaints, calls of Slurm's programs.
+struct Done {
+    status: Option<i32>,
+    out: String,
+    err: String,
+    calls: String,
+    took: Duration,
+}
+
+fn health(dir: &Path, address: &str, node: Option<&str>) -> Done {
+    let mut command = support::program();
+    command.env_clear().env("PATH", dir).stdin(Stdio::null());
+    command.args(["slurm", "health", &format!("--agent={address}")]);
+    command.args(["--set", "slurm.conf=/etc/other.conf"]);
+    if let Some(node) = node {
+        command.env("SLURMD_NODENAME", node);
+    }
+    let begun = Instant::now();
+    let done = command.output().unwrap();
+    let took = begun.elapsed();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Done {
+        status: done.status.code(),
+        out: text(done.stdout),
+        err: text(done.stderr),
+        calls: std::fs::read_to_string(dir.join("calls")).unwrap_or_default(),
+        took,
+    }
+}
+
+const IDLE: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": "idle", "state_flags": [], "reason": ""}]}"#;
+const OURS: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": ["IDLE", "DRAIN"], "reason": "selvage: LinkDown mlx5_4/1"}]}"#;
+
+/// scontrol as before Slurm 23.02, with answers to some of its calls.
+fn scontrol(answers: &str) -> String {
+    format!(
+        "case \"$*\" in\n{answers}\n--json*) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;;\nesac\nexit 0"
+    )
+}
+
+fn lists(json: &str) -> String {
+    format!("[ \"$SLURM_CONF\" = /etc/other.conf ] && echo '{json}'")
+}
+
+#[test]
+fn a_drain_takes_the_lock_and_gives_it_back() {
+    let dir = support::scratch();
+    program(dir.path(), "scontrol", &scontrol(""));
+    program(dir.path(), "sinfo", &lists(IDLE));
+    let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+    assert_eq!(done.out, "n1: drained: selvage: LinkDown mlx5_4/1\n");
+    assert_eq!((done.status, done.err.as_str()), (Some(0), ""));
+    let list = "scontrol [--json] [-a] [show] [nodes]\nsinfo [--json] [-a]\n";
+    assert_eq!(
+        done.calls,
+        format!(
+            "{list}scontrol [create] [reservation] [ReservationName=selvage-drain] [StartTime=now] [Duration=1] \
+             [Users=root] [Nodes=n1] [Flags=IGNORE_JOBS,OVERLAP]\n{list}\
+             scontrol [update] [nodename=n1] [state=drain] [reason=selvage: LinkDown mlx5_4/1]\n\
+             scontrol [delete] [reservation=selvage-drain]\n"
+        )
+    );
+}
+
+#[test]
+fn a_node_is_resumed_only_where_its_reason_is_ours() {
+    for (shown, listed, want, last) in [
+        (
+            "Reason=selvage: LinkDown mlx5_4/1",
+            OURS,
+            "resumed",
+            "[state=undrain]",
+        ),
+        // Another hand was quicker than the second question.
+        (
+            "Reason=selvage: LinkDown mlx5_4/1",
+            IDLE,
+            "not resumed",
+            "[nodes]",
+        ),
+        (
+            "Reason=admin: memory",
+            OURS,
+            "nothing to do",
+            "[show] [node] [n1]",
+        ),
+    ] {
+        let dir = support::scratch();
+        let answers = format!(
+            "*'-o show node n1') echo 'NodeName=n1 State=IDLE+DRAIN {shown}';;\n--json*) echo '{listed}';;"
+        );
+        program(dir.path(), "scontrol", &scontrol(&answers));
+        let done = health(dir.path(), &agent(Some(("ready", 300))), Some("n1"));
+        assert!(done.out.contains(want), "{want}: {}{}", done.out, done.err);
+        assert_eq!(done.status, Some(0), "{}", done.err);
+        assert!(done.calls.trim_end().ends_with(last), "{}", done.calls);
+    }
+}
+
+#[test]
+fn what_fails_drains_nothing_and_takes_no_longer() {
+    let hangs = "exec /bin/sleep 30";
+    let busy =
+        "create*) echo 'Error creating the reservation: Duplicate reservation name' >&2; exit 1;;";
+    let refused = "update*) echo 'slurm_update error: Invalid user id' >&2; exit 1;;";
+    let denied = "create*) echo 'Error creating the reservation: Access denied' >&2; exit 1;;";
+    let list = lists(IDLE);
+    let elsewhere = lists(&IDLE.replace("n1", "n2"));
+    let drained = lists(&OURS.replace("selvage: ", "admin: "));
+    for (says, does, sinfo, status) in [
+        ("another node is being drained", busy, list.as_str(), 0),
+        ("another hand has it", "", &drained, 0),
+        ("Invalid user id", refused, &list, 70),
+        ("Access denied", denied, &list, 70),
+        ("no node of this name", "", &elsewhere, 70),
+        ("cannot be read", "", "echo '<html>'", 70),
+        ("cannot be read", "", "exit 0", 70),
+        (
+            "exit status: 3: what it says",
+            "",
+            "echo what it says >&2; exit 3",
+            70,
+        ),
+        (
+            "longer than 64 MiB",
+            "",
+            "exec /usr/bin/head -c 70000000 /dev/zero",
+            70,
+        ),
+        ("no answer within 900 ms", "", hangs, 70),
+        (
+            "no answer within 900 ms",
+            "create*) exec /bin/sleep 30;;",
+            &list,
+            70,
+        ),
+    ] {
+        let dir = support::scratch();
+        program(dir.path(), "scontrol", &scontrol(does));
+        program(dir.path(), "sinfo", sinfo);
+        let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+        let said = format!("{}{}", done.out, done.err);
+        assert!(said.contains(says), "{says}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(done.status, Some(status), "{said}");
+        assert!(done.took < BOUND, "{says}: {:?}", done.took);
+        let refused = says == "Invalid user id";
+        assert_eq!(
+            done.calls.contains("[update]"),
+            refused,
+            "{says}: {}",
+            done.calls
+        );
+        // The lock goes back where it was taken.
+        assert_eq!(
+            done.calls.contains("[delete]"),
+            refused,
+            "{says}: {}",
+            done.calls
+        );
+    }
+}
+
+#[test]
+fn without_a_verdict_slurm_is_not_even_asked() {
+    let gone = "127.0.0.1:1".to_string();
+    for (address, node, says, status) in [
+        (gone, Some("n1"), "agent at 127.0.0.1:1", 70),
+        (agent(None), Some("n1"), "the agent did not answer", 70),
+        (
+            agent(Some(("unready", 60))),
+            None,
+            "SLURMD_NODENAME is not set",
+            64,
+        ),
+        (
+            agent(Some(("unready", 60))),
+            Some(""),
+            "SLURMD_NODENAME is not set",
+            64,
+        ),
+        (
+            agent(Some(("unready", 10))),
+            Some("n1"),
+            "unready for 10 s, of 30 s",
+            0,
+        ),
+        (
+            agent(Some(("unknown", 600))),
+            Some("n1"),
+            "the node is unknown",
+            0,
+        ),
+        (
+            agent(Some(("degraded", 600))),
+            Some("n1"),
+            "the node is degraded",
+            0,
+        ),
+        (
+            agent(Some(("ready", 60))),
+            Some("n1"),
+            "ready for 60 s, of 300 s",
+            0,
+        ),
+    ] {
+        let dir = support::scratch();
+        program(dir.path(), "scontrol", &scontrol(""));
+        program(dir.path(), "sinfo", &lists(IDLE));
+        let done = health(dir.path(), &address, node);
+        let said = format!("{}{}", done.out, done.err);
+        assert!(said.contains(says), "{says}: {said}");
+        assert_eq!(
+            (done.status, done.calls.as_str()),
+            (Some(status), ""),
+            "{said}"
+        );
+        assert!(done.took < BOUND, "{says}: {:?}", done.took);
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let dir = support::scratch();
+    let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+    assert!(done.err.contains("scontrol: No such file"), "{}", done.err);
+    assert_eq!(done.status, Some(70));
+}
