@@ -9,6 +9,7 @@ use crate::config::{self, Config, SlurmSettings};
 use crate::report::text::clean;
 use crate::slurm::{MARK, SlurmAction, SlurmNode, allowed, parse_nodes, wanted};
 use clap::{ArgMatches, Command};
+use std::cell::Cell;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -16,7 +17,10 @@ use tokio::process;
 use tokio::time::{Instant, timeout_at};
 
 /// slurmd waits for the program, and a controller that is gone makes scontrol wait for 9 s.
-const LIMIT: Duration = Duration::from_millis(900);
+const LIMIT: Duration = Duration::from_millis(750);
+
+/// As long again may only the lock's return take.
+const UNLOCK: Duration = Duration::from_millis(150);
 
 /// Longest answer of a program in bytes: about 20,000 nodes.
 const LONGEST: u64 = 64 << 20;
@@ -34,7 +38,7 @@ pub fn command() -> Command {
         .about("Drain or resume this node by the agent's verdict: slurmd's HealthCheckProgram")
         .after_help(
             "The node is SLURMD_NODENAME, which slurmd sets. Exit status: 0, also when nothing is to be\n\
-             done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.9 s",
+             done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.75 s",
         );
     Command::new("slurm")
         .about("On a Slurm node: drain and resume it by the agent's verdict")
@@ -70,6 +74,7 @@ pub fn run(matches: &ArgMatches) -> u8 {
         settings: &config.slurm,
         node: &node,
         deadline,
+        is_old: &Cell::new(false),
     };
     match on_runtime(health(&config, matches, &slurm)) {
         Ok(Ok(done)) => print_out(&format!("{node}: {done}\n")),
@@ -102,6 +107,8 @@ struct SlurmClient<'a> {
     settings: &'a SlurmSettings,
     node: &'a str,
     deadline: Instant,
+    /// Before Slurm 23.02: scontrol knows no JSON.
+    is_old: &'a Cell<bool>,
 }
 
 impl SlurmClient<'_> {
@@ -112,24 +119,17 @@ impl SlurmClient<'_> {
         if !self.lock().await? {
             return Ok("not drained yet: another node is being drained".into());
         }
-        let done = self.drain_under_lock(action, reason).await;
-        // Without time left this does nothing: the drain may still be on its way, and the lock outlives it.
-        let lock = format!("reservation={LOCK}");
-        if let Err(error) = self.run("scontrol", &["delete", &lock]).await {
-            complain(format_args!(
-                "the reservation {LOCK} stays until it expires: {error}"
-            ));
+        let under_lock = self.allows(action).await;
+        if let Ok(Ok(())) = under_lock {
+            // One that fails may still be on its way: the lock then stays until it expires.
+            self.update(&["state=drain", &format!("reason={reason}")])
+                .await?;
         }
-        done
-    }
-
-    async fn drain_under_lock(&self, action: &SlurmAction, reason: &str) -> Result<String, String> {
-        if let Err(why) = self.allows(action).await? {
-            return Ok(format!("not drained: {why}"));
-        }
-        self.update(&["state=drain", &format!("reason={reason}")])
-            .await?;
-        Ok(format!("drained: {reason}"))
+        self.unlock().await;
+        Ok(match under_lock? {
+            Ok(()) => format!("drained: {reason}"),
+            Err(why) => format!("not drained: {why}"),
+        })
     }
 
     /// Nodes that are ready ask every time, so the first question is about this node alone.
@@ -153,15 +153,14 @@ impl SlurmClient<'_> {
     }
 
     async fn nodes(&self) -> Result<Vec<SlurmNode>, String> {
-        let args = ["--json", "-a", "show", "nodes"];
-        let mut listed = self.run("scontrol", &args).await;
-        // Before Slurm 23.02.
-        if let Err(error) = &listed
-            && error.contains("unrecognized option")
-        {
-            listed = self.run("sinfo", &["--json", "-a"]).await;
+        if !self.is_old.get() {
+            let args = ["--json", "-a", "show", "nodes"];
+            match self.run("scontrol", &args).await {
+                Err(error) if error.contains("unrecognized option") => self.is_old.set(true),
+                listed => return parse_nodes(&listed?, self.node),
+            }
         }
-        parse_nodes(&listed?, self.node)
+        parse_nodes(&self.run("sinfo", &["--json", "-a"]).await?, self.node)
     }
 
     /// Takes the lock; false where another node has it.
@@ -179,6 +178,19 @@ impl SlurmClient<'_> {
         match self.run("scontrol", &args).await {
             Err(error) if error.contains("Duplicate reservation name") => Ok(false),
             taken => taken.map(|_| true),
+        }
+    }
+
+    async fn unlock(&self) {
+        let client = SlurmClient {
+            deadline: self.deadline + UNLOCK,
+            ..*self
+        };
+        let lock = format!("reservation={LOCK}");
+        if let Err(error) = client.run("scontrol", &["delete", &lock]).await {
+            complain(format_args!(
+                "the reservation {LOCK} stays until it expires: {error}"
+            ));
         }
     }
 
