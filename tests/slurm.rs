@@ -260,6 +260,41 @@ fn what_changes_or_hangs_under_the_lock_drains_nothing_and_gives_the_lock_back()
 }
 
 #[test]
+fn a_lock_that_an_earlier_call_left_behind_is_good_for_this_node_alone() {
+    let budget = format!("echo '{}'", IDLE.replace("}]", "}, {\"name\": \"n2\", \"partitions\": [\"p\"], \"state\": [\"DRAIN\"], \"reason\": \"selvage: x\"}]"));
+    let list = lists(IDLE);
+    for (holder, second, says, gives_back) in [
+        ("n1", list.as_str(), "n1: drained", true),
+        ("n1", &budget, "the budget of partition p is spent", false),
+        ("n1", "exit 1", "sinfo: exit status: 1", false),
+        ("n11", &list, "another node is being drained", false),
+    ] {
+        let dir = support::scratch();
+        let answers = format!(
+            "create*) echo 'Error creating the reservation: Duplicate reservation name' >&2; exit 1;;\n\
+             *'show reservation selvage-drain') echo 'ReservationName=selvage-drain Nodes={holder} NodeCnt=1';;"
+        );
+        program(dir.path(), "scontrol", &scontrol(&answers));
+        let first = format!("if [ ! -e $0.asked ]; then : >$0.asked; {list}; exit; fi");
+        program(dir.path(), "sinfo", &format!("{first}\n{second}"));
+        let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+        assert!(
+            format!("{}{}", done.out, done.err).contains(says),
+            "{}{}",
+            done.out,
+            done.err
+        );
+        assert_eq!(done.calls.ends_with(UNLOCK), gives_back, "{}", done.calls);
+        assert_eq!(
+            done.calls.contains("[update]"),
+            gives_back,
+            "{}",
+            done.calls
+        );
+    }
+}
+
+#[test]
 fn without_a_verdict_slurm_is_not_even_asked() {
     let gone = "127.0.0.1:1".to_string();
     for (address, node, says, status) in [

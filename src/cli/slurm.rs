@@ -102,6 +102,16 @@ async fn health(
     }
 }
 
+/// The right to drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DrainLock {
+    /// Nothing was sent under it.
+    New,
+    /// From an earlier call for this node that ran out of time. Its drain may still be on its way, which is
+    /// good for this node's drain and no other's: the lock is given back only after that.
+    LeftBehind,
+}
+
 /// Runs Slurm's programs, all of them before the deadline.
 struct SlurmClient<'a> {
     settings: &'a SlurmSettings,
@@ -116,16 +126,19 @@ impl SlurmClient<'_> {
         if let Err(why) = self.allows(action).await? {
             return Ok(format!("not drained: {why}"));
         }
-        if !self.lock().await? {
+        let Some(lock) = self.lock().await? else {
             return Ok("not drained yet: another node is being drained".into());
-        }
+        };
         let under_lock = self.allows(action).await;
-        if let Ok(Ok(())) = under_lock {
-            // One that fails may still be on its way: the lock then stays until it expires.
+        let drains = matches!(under_lock, Ok(Ok(())));
+        if drains {
+            // One that fails may still be on its way: the lock then stays.
             self.update(&["state=drain", &format!("reason={reason}")])
                 .await?;
         }
-        self.unlock().await;
+        if drains || lock == DrainLock::New {
+            self.unlock().await;
+        }
         Ok(match under_lock? {
             Ok(()) => format!("drained: {reason}"),
             Err(why) => format!("not drained: {why}"),
@@ -163,8 +176,9 @@ impl SlurmClient<'_> {
         parse_nodes(&self.run("sinfo", &["--json", "-a"]).await?, self.node)
     }
 
-    /// Takes the lock; false where another node has it.
-    async fn lock(&self) -> Result<bool, String> {
+    /// Takes the lock; nothing where another node has it.
+    async fn lock(&self) -> Result<Option<DrainLock>, String> {
+        let on_node = format!("Nodes={}", self.node);
         let args = [
             "create",
             "reservation",
@@ -172,13 +186,19 @@ impl SlurmClient<'_> {
             "StartTime=now",
             "Duration=1",
             "Users=root",
-            &format!("Nodes={}", self.node),
+            &on_node,
             "Flags=IGNORE_JOBS,OVERLAP",
         ];
         match self.run("scontrol", &args).await {
-            Err(error) if error.contains("Duplicate reservation name") => Ok(false),
-            taken => taken.map(|_| true),
+            Ok(_) => return Ok(Some(DrainLock::New)),
+            Err(error) if error.contains("Duplicate reservation name") => {}
+            Err(error) => return Err(error),
         }
+        let args = ["-o", "show", "reservation", LOCK];
+        let shown = self.run("scontrol", &args).await.unwrap_or_default();
+        let shown = String::from_utf8_lossy(&shown);
+        let is_ours = shown.split_whitespace().any(|word| word == on_node);
+        Ok(is_ours.then_some(DrainLock::LeftBehind))
     }
 
     async fn unlock(&self) {
