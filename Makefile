@@ -15,7 +15,8 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
 .PHONY: help demo demo-stack build static rig release deps check lint test-unit test-rules test-manifests \
-    test test-faults test-faults-all test-host test-alerts test-dashboards test-page test-packages test-stack test-vm test-arm64 \
+    test test-faults test-faults-all test-host test-slurm test-alerts test-dashboards test-page test-packages test-stack \
+    test-vm test-arm64 \
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
 
 help: ## list the targets
@@ -93,7 +94,7 @@ test-rules: ## alerting rules by promtool
 test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
 
-test: deps check test-faults test-host test-alerts test-dashboards test-page test-packages test-stack \
+test: deps check test-faults test-host test-slurm test-alerts test-dashboards test-page test-packages test-stack \
     test-vm ## everything but the system suites
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
@@ -108,6 +109,9 @@ test-faults-all: ## all rows of the fault matrix (root; with --docs, tests/fault
 test-host: ## network namespaces, hostapd and wpa_supplicant, opensm over ibsim, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))
 	cargo test --locked --test preflight namespaces::
+
+test-slurm: rig ## `selvage slurm health` under a real slurmctld and ten slurmd (root)
+	tests/slurm/run $(RIG)
 
 test-alerts: test-rules ## the rules, inhibition and paging on a real Alertmanager, and that each test can fail
 	tests/alerts/run test_inhibition test_breakages
