@@ -71,8 +71,9 @@ def another_hand(cluster):
         cluster.link(node, True)
     for node in ("n2", "n3", "n7"):
         until(f"{node} is ready", lambda: cluster.report(node)["state"] == "ready")
-    time_is_up = time.monotonic() + CLEAR + 2 * INTERVAL + 1
-    until("the clear time is over", lambda: time.monotonic() > time_is_up)
+    over = time.monotonic() + CLEAR
+    until("the clear time is over", lambda: time.monotonic() > over)
+    cluster.after_calls("n2", "n3", "n5", "n7")
     nodes = cluster.nodes()
     for node, state, reason in (
             ("n2", True, "admin: memory"), ("n3", True, "admin: selvage is right, mine now"),
@@ -117,8 +118,7 @@ def spine(cluster):
         cluster.link(node, False)
     until("one is drained", lambda: any(of["drained"] for of in cluster.nodes().values()))
     row("a rail falls on all ten nodes at once: the first drain", seconds(begun))
-    for node in NODES:
-        cluster.after_calls(node)
+    cluster.after_calls(*NODES)
     for _ in range(ROUNDS):
         # Whoever is drained is given back, and half of them decide at the same moment.
         for node, of in cluster.nodes().items():

@@ -16,7 +16,7 @@ NODES = [f"n{number}" for number in range(1, 11)]
 # What a node's health check is told to wait, in seconds, and how often slurmd runs it.
 HOLD, CLEAR, INTERVAL = 1, 4, 3
 # What anything may take on a busy machine.
-PATIENCE = 60
+PATIENCE = 120
 AGENT_PORT = 19000
 REASON = "selvage: LinkDown mlx5_4/1"
 PORT = "sys/class/infiniband/mlx5_4/ports/1"
@@ -26,6 +26,8 @@ AGENT_SETTINGS = [
     "nccl.logs=false",
     "nccl.suspects=false",
     "intervals.link=500ms",
+    # The first full window is over soon.
+    *(f"intervals.{source}=2s" for source in ("counters", "ethtool", "netdev", "gpudirect")),
     "hysteresis.hold=0s",
     "hysteresis.flap_count=0",
     "policy.link_state.raise_after=250ms",
@@ -248,12 +250,14 @@ PartitionName=p Nodes=n[1-10] Default=YES State=UP
         split = (line.split(" ", 3) for line in lines)
         return [(node, int(status), int(took), said) for node, status, took, said in split]
 
-    def after_calls(self, node, count=2):
-        """Waits until the node's health check has run so many times more."""
+    def after_calls(self, *nodes, count=2):
+        """Waits until each node's health check has run so many times more."""
         def so_far():
-            return sum(call[0] == node for call in self.calls())
-        want = so_far() + count
-        until(f"{count} health checks of {node}", lambda: so_far() >= want)
+            made = [call[0] for call in self.calls()]
+            return [made.count(node) for node in nodes]
+        before = so_far()
+        until(f"{count} health checks of {nodes}",
+              lambda: all(now - then >= count for now, then in zip(so_far(), before)))
 
     def health(self, node):
         """One call by hand, as slurmd makes it."""
