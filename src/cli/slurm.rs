@@ -149,7 +149,9 @@ impl SlurmClient<'_> {
     async fn resume(&self, action: &SlurmAction) -> Result<String, String> {
         let args = ["-a", "-o", "show", "node", self.node];
         let own = self.run("scontrol", &args).await?;
-        if !String::from_utf8_lossy(&own).contains(MARK) {
+        let own = String::from_utf8_lossy(&own);
+        // Later versions keep the reason of a drain that is over.
+        if !(own.contains(MARK) && own.contains("DRAIN")) {
             return Ok("nothing to do: the node is ready, and not drained by selvage".into());
         }
         if let Err(why) = self.allows(action).await? {
