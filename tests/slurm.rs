@@ -96,8 +96,16 @@ fn health(dir: &Path, address: &str, node: Option<&str>) -> Done {
     }
 }
 
-const IDLE: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": "idle", "state_flags": [], "reason": ""}]}"#;
-const OURS: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": ["IDLE", "DRAIN"], "reason": "selvage: LinkDown mlx5_4/1"}]}"#;
+const IDLE: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": "idle",
+    "state_flags": [], "reason": ""}]}"#;
+const OURS: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": ["IDLE", "DRAIN"],
+    "reason": "selvage: LinkDown mlx5_4/1"}]}"#;
+/// IDLE with a second node, which selvage keeps drained, as a command.
+fn spent() -> String {
+    let other = r#"}, {"name": "n2", "partitions": ["p"], "state": "idle",
+        "state_flags": ["DRAIN"], "reason": "selvage: x"}]"#;
+    format!("echo '{}'", IDLE.replace("}]", other))
+}
 
 const LIST: &str = "sinfo [--json] [-a]\n";
 const UNLOCK: &str = "scontrol [delete] [reservation=selvage-drain]\n";
@@ -105,7 +113,8 @@ const UNLOCK: &str = "scontrol [delete] [reservation=selvage-drain]\n";
 /// scontrol as before Slurm 23.02, with answers to some of its calls.
 fn scontrol(answers: &str) -> String {
     format!(
-        "case \"$*\" in\n{answers}\n--json*) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;;\nesac\nexit 0"
+        "case \"$*\" in\n{answers}\n\
+         --json*) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;;\nesac\nexit 0"
     )
 }
 
@@ -124,7 +133,8 @@ fn a_drain_takes_the_lock_and_gives_it_back() {
     assert_eq!(
         done.calls,
         format!(
-            "scontrol [--json] [-a] [show] [nodes]\n{LIST}scontrol [create] [reservation] [ReservationName=selvage-drain] [StartTime=now] [Duration=1] \
+            "scontrol [--json] [-a] [show] [nodes]\n{LIST}\
+             scontrol [create] [reservation] [ReservationName=selvage-drain] [StartTime=now] [Duration=1] \
              [Users=root] [Nodes=n1] [Flags=IGNORE_JOBS,OVERLAP]\n{LIST}\
              scontrol [update] [nodename=n1] [state=drain] [reason=selvage: LinkDown mlx5_4/1]\n\
              {UNLOCK}"
@@ -239,8 +249,7 @@ fn what_fails_drains_nothing_and_takes_no_longer() {
 
 #[test]
 fn what_changes_or_hangs_under_the_lock_drains_nothing_and_gives_the_lock_back() {
-    let other = r#"{"name": "n2", "partitions": ["p"], "state": "idle", "state_flags": ["DRAIN"], "reason": "selvage: x"}]"#;
-    let spent = format!("echo '{}'", IDLE.replace("}]", &format!("}}, {other}")));
+    let spent = spent();
     for (then, says, status) in [
         (spent.as_str(), "the budget of partition p is spent", 0),
         ("exec /bin/sleep 30", "sinfo: no answer within 750 ms", 70),
@@ -272,7 +281,7 @@ fn what_changes_or_hangs_under_the_lock_drains_nothing_and_gives_the_lock_back()
 
 #[test]
 fn a_lock_that_an_earlier_call_left_behind_is_good_for_this_node_alone() {
-    let budget = format!("echo '{}'", IDLE.replace("}]", "}, {\"name\": \"n2\", \"partitions\": [\"p\"], \"state\": [\"DRAIN\"], \"reason\": \"selvage: x\"}]"));
+    let budget = spent();
     let list = lists(IDLE);
     for (holder, second, says, gives_back) in [
         ("n1", list.as_str(), "n1: drained", true),
