@@ -24,6 +24,7 @@ pub struct AgentVerdict {
     /// Since when it stands.
     since: Option<Timestamp>,
     /// Worst first.
+    #[serde(default)]
     findings: Vec<AgentFinding>,
 }
 
@@ -34,6 +35,7 @@ struct AgentFinding {
     status: Status,
     weight: Weight,
     reason: String,
+    #[serde(default)]
     evidence: Value,
     caused_by: Option<Value>,
 }
