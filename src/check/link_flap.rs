@@ -35,7 +35,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_flap;
-    // What a link does while it trains is no fault of it.
+    // A link that trains is not faulty.
     let grace = context.policy.link_state.training_grace.0;
     let trained = context.now.since(trains_since(context, port).plus(grace));
     if trained.is_zero() {

@@ -29,7 +29,7 @@ const LONGEST: u64 = 64 << 20;
 const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/opt/slurm/bin";
 
 /// The reservation that stands for the right to drain: slurmctld makes one of a name only. It is on the
-/// node to be drained, takes it from no running job, and ends by itself where its maker died.
+/// node to be drained, takes it from no running job, and expires where its maker died.
 const LOCK: &str = "selvage-drain";
 
 /// The arguments of `selvage slurm`.

@@ -1,10 +1,10 @@
-//! The nodes as a watch tells of them.
+//! What a watch on Nodes has delivered.
 
 use super::{FleetNode, NodeSummary};
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 
-/// The rows that a watch has told of so far.
+/// The rows that a watch has delivered so far.
 #[derive(Default)]
 pub struct Watched {
     /// By name.
