@@ -1,24 +1,20 @@
 //! Asking the agent that runs on this node for its report.
 
-use crate::cluster::error::chain;
 use crate::config::Config;
+use crate::fleet::agent_client::{AgentClient, url};
 use crate::report::asked::AgentVerdict;
 use crate::report::text::Style;
-use bytes::Bytes;
 use clap::{Arg, ArgMatches};
-use http_body_util::{BodyExt, Limited};
-use hyper::{Request, StatusCode, Uri};
-use kube::client::Body;
 use std::time::Duration;
 
 /// Where the agent serves by default.
 const ADDRESS: &str = "http://127.0.0.1:9949";
 
-/// How long the agent may take.
+/// How long the agent may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Longest answer, in bytes.
-const LONGEST: usize = 4 << 20;
+/// Longest token file, in bytes.
+const TOKENS_MAX: u64 = 64 << 10;
 
 /// `--agent[=ADDRESS]`.
 pub(super) fn arg() -> Arg {
@@ -34,7 +30,7 @@ pub(super) fn arg() -> Arg {
 /// An agent to ask.
 pub(super) struct Agent<'a> {
     address: &'a str,
-    client: kube::Client,
+    client: AgentClient,
 }
 
 impl<'a> Agent<'a> {
@@ -47,24 +43,18 @@ impl<'a> Agent<'a> {
         let address = matches
             .get_one::<String>("agent")
             .map_or(ADDRESS, String::as_str);
-        let url = match address.contains("://") {
-            true => address.parse::<Uri>(),
-            false => format!("http://{address}").parse(),
+        let wrong = |why: String| format!("--agent={address}: {why}");
+        let url = url(address).ok_or_else(|| wrong("not an address".into()))?;
+        let token = match &config.serve.token_file {
+            Some(path) => {
+                let text = crate::files::read_regular(path, TOKENS_MAX);
+                let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+                let text = String::from_utf8_lossy(&text);
+                text.lines().next().map(|token| token.trim().to_string())
+            }
+            None => None,
         };
-        let url = url.map_err(|error| format!("--agent={address}: {error}"))?;
-        // Plain HTTP needs no authorities, which some systems do not have.
-        let is_plain = url.scheme_str() == Some("http");
-        let mut client = kube::Config::new(url);
-        client.root_cert = is_plain.then(Vec::new);
-        client.default_retry = false;
-        if let Some(path) = &config.serve.token_file {
-            let text = crate::files::read_regular(path, LONGEST as u64);
-            let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-            let text = String::from_utf8_lossy(&text);
-            client.auth_info.token = text.lines().next().map(|token| token.trim().into());
-        }
-        let client = kube::Client::try_from(client);
-        let client = client.map_err(|error| format!("--agent={address}: {error}"))?;
+        let client = AgentClient::new(url, token, PATIENCE).map_err(wrong)?;
         Ok(Agent { address, client })
     }
 
@@ -73,35 +63,20 @@ impl<'a> Agent<'a> {
     /// # Errors
     /// Why nothing is known: no answer in time, or none that may be believed.
     pub async fn report(&self, style: Option<Style>) -> Result<(AgentVerdict, String), String> {
-        let asked = tokio::time::timeout(PATIENCE, async {
-            let body = self.get("/report").await?;
+        let asked = async {
+            let body = self.client.get("/report").await?;
             let asked = AgentVerdict::parse(&body, jiff::Timestamp::now())?;
             let body = match style {
                 Some(Style { width, colour }) => {
-                    self.get(&format!(
-                        "/report?format=text&width={width}&colour={colour}"
-                    ))
-                    .await?
+                    let path = format!("/report?format=text&width={width}&colour={colour}");
+                    self.client.get(&path).await?
                 }
                 None => body,
             };
             Ok((asked, String::from_utf8_lossy(&body).into_owned()))
-        });
-        let asked = asked
+        };
+        asked
             .await
-            .unwrap_or_else(|_| Err("no answer within 1 s".into()));
-        asked.map_err(|why: String| format!("agent at {}: {why}", self.address))
-    }
-
-    async fn get(&self, path: &str) -> Result<Bytes, String> {
-        let request = Request::get(path).body(Body::empty());
-        let request = request.map_err(|error| error.to_string())?;
-        let response = self.client.send(request).await;
-        let response = response.map_err(|error| chain(&error))?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("the answer is {}", response.status()));
-        }
-        let body = Limited::new(response.into_body(), LONGEST).collect().await;
-        Ok(body.map_err(|error| error.to_string())?.to_bytes())
+            .map_err(|why: String| format!("agent at {}: {why}", self.address))
     }
 }

@@ -4,6 +4,7 @@
 //! ([`targets`]); [`summarise`] makes a [`Fleet`] of them and [`text`] a screen, all pure. [`api`] and
 //! [`targets`] ask.
 
+pub mod agent_client;
 pub mod api;
 pub mod causes;
 pub mod mute;

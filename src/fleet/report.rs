@@ -34,8 +34,8 @@ struct Finding {
 
 impl AgentReport {
     /// Reads an agent's answer; `None` if it is not a report.
-    pub fn parse(text: &str) -> Option<Self> {
-        let report: AgentReport = serde_json::from_str(text).ok()?;
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        let report: AgentReport = serde_json::from_slice(body).ok()?;
         let ours = report.schema == crate::report::json::SCHEMA;
         (ours && report.state.is_some()).then_some(report)
     }
@@ -86,7 +86,7 @@ mod tests {
     fn a_report_is_a_row() {
         let report = broken();
         let text = json::encode(&report, None);
-        let parsed = AgentReport::parse(&text).unwrap();
+        let parsed = AgentReport::parse(text.as_bytes()).unwrap();
         let row = parsed.row();
         assert_eq!((row.state, &row.node), (Some(report.state), &report.node));
         assert_eq!(Some(&row.reason), report.reasons.first());
@@ -96,7 +96,7 @@ mod tests {
             "{}",
             r#"{"schema":"selvage.dev/report/v1"}"#,
         ] {
-            assert!(AgentReport::parse(other).is_none(), "{other}");
+            assert!(AgentReport::parse(other.as_bytes()).is_none(), "{other}");
         }
     }
 }

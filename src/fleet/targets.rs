@@ -1,20 +1,15 @@
 //! A fleet without Kubernetes: the agents at a list of addresses are asked for their reports.
 
 use super::FleetNode;
+use super::agent_client::{AgentClient, url};
 use super::report::{AgentReport, silent};
-use crate::cluster::Limits;
-use crate::cluster::error::chain;
-use crate::cluster::guarded_client::guarded;
 use futures::StreamExt;
-use kube::{Client, Config};
 use std::time::Duration;
 
 /// Agents that are asked at a time.
 const AT_ONCE: usize = 32;
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Port of an address without one.
-const PORT: u16 = 9949;
 
 /// The addresses of a file: one `host`, `host:port` or URL a line; `#` begins a comment.
 ///
@@ -37,28 +32,10 @@ pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
     }
 }
 
-fn url(target: &str) -> Option<hyper::Uri> {
-    let url = match target.contains("://") {
-        true => target.to_string(),
-        false => format!("http://{target}"),
-    };
-    let url: hyper::Uri = url.parse().ok()?;
-    let authority = url
-        .authority()
-        .filter(|authority| !authority.host().is_empty())?;
-    let plain = url.scheme_str() == Some("http") && authority.port().is_none();
-    match plain {
-        true if authority.as_str().ends_with(':') => None,
-        true => format!("http://{authority}:{PORT}").parse().ok(),
-        false => Some(url),
-    }
-}
-
 /// Asks every agent; one that does not answer is a row, too.
 pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
     let rows = targets.iter().map(|target| async move {
-        let answer = tokio::time::timeout(PATIENCE, report(target)).await;
-        let report = answer.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")));
+        let report = report(target).await;
         report.map_or_else(|why| silent(target, &why), AgentReport::row)
     });
     futures::stream::iter(rows)
@@ -68,17 +45,11 @@ pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
 }
 
 async fn report(target: &str) -> Result<AgentReport, String> {
-    let mut config = Config::new(url(target).ok_or("not an address")?);
-    config.default_retry = false;
-    let client = Client::try_from(config).map_err(|error| chain(&error))?;
-    let client = guarded(client, Limits::default().backoff);
-    let request = hyper::Request::get("/report").body(Vec::new());
-    let request = request.map_err(|error| error.to_string())?;
-    let text = client
-        .request_text(request)
-        .await
-        .map_err(|error| chain(&error))?;
-    AgentReport::parse(&text).ok_or_else(|| "the answer is not a report".into())
+    let url = url(target).ok_or("not an address")?;
+    let body = AgentClient::new(url, None, PATIENCE)?
+        .get("/report")
+        .await?;
+    AgentReport::parse(&body).ok_or_else(|| "the answer is not a report".into())
 }
 
 #[cfg(test)]

@@ -342,7 +342,7 @@ fn without_kubernetes_the_agents_are_asked() {
     assert_eq!((status, err.as_str()), (1, ""));
     let (_, json, _) = plugin.run(&["--targets", path, "-o", "json"]);
     assert!(
-        json.contains("is not a report") && json.contains("no answer within 2s"),
+        json.contains("is not a report") && json.contains("no answer within 2 s"),
         "{json}"
     );
     assert!(api.log().is_empty(), "the API server was asked");
