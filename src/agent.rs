@@ -35,6 +35,7 @@ mod one_shot;
 mod serve;
 mod start;
 mod systemd;
+mod textfile;
 
 /// What stops an agent from starting, or ends it early.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +122,11 @@ pub async fn run(
         hosts: serve::hosts(&config).await,
     };
     let seen = serve.reports.clone();
-    serve::start(listener, Arc::new(serve), stop_rx, &supervisor);
+    let serve = Arc::new(serve);
+    if let Some(path) = &config.agent.textfile {
+        textfile::start(path.clone(), &serve, stop_rx.clone(), &supervisor);
+    }
+    serve::start(listener, serve, stop_rx, &supervisor);
     tokio::spawn(systemd::notify(seen, supervisor.clone()));
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
@@ -156,6 +161,7 @@ pub async fn run(
     let ending = async {
         supervisor.ended(supervise::HTTP).await;
         supervisor.ended(supervise::CLUSTER).await;
+        supervisor.ended(supervise::TEXTFILE).await;
     };
     let _ = tokio::time::timeout(PATIENCE, ending).await;
     node.saver.finish(PATIENCE);

@@ -1,14 +1,14 @@
 //! State that outlives a restart of the agent, as one small JSON file. Losing it costs the memory
 //! of this boot, nothing else.
 
-use crate::files::read_regular;
+use crate::files::{read_regular, replace};
 use crate::observe::history::Memory;
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -149,20 +149,13 @@ impl StateDir {
         let Some(path) = self.file(name) else {
             return Ok(());
         };
-        let new = path.with_extension("new");
-        // Never through a link or into a pipe of that name.
-        let create = || std::fs::File::create_new(&new);
-        let mut file = create().or_else(|error| {
-            match (error.kind(), &self.0) {
-                (io::ErrorKind::NotFound, Some(dir)) => std::fs::create_dir_all(dir)?,
-                (io::ErrorKind::AlreadyExists, _) => std::fs::remove_file(&new)?,
-                _ => return Err(error),
+        replace(&path, content).or_else(|error| match (error.kind(), &self.0) {
+            (io::ErrorKind::NotFound, Some(dir)) => {
+                std::fs::create_dir_all(dir)?;
+                replace(&path, content)
             }
-            create()
-        })?;
-        file.write_all(content)?;
-        file.sync_data()?;
-        std::fs::rename(&new, &path)
+            _ => Err(error),
+        })
     }
 }
 

@@ -56,6 +56,9 @@ pub const HTTP: Row = Row::new("http", 60, true);
 /// Reloads TLS and token files.
 pub const SERVE_FILES: Row = Row::new("serve_files", 60, false);
 
+/// Writes the metrics for node_exporter; the disk may hang.
+pub const TEXTFILE: Row = Row::new("textfile", 60, false);
+
 /// Interval at which progress is compared.
 const TICK: Duration = Duration::from_secs(1);
 

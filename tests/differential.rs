@@ -302,3 +302,54 @@ fn nodes_that_node_exporter_cannot_read() {
         assert_eq!(states, ports, "{preset}");
     }
 }
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a bounded wait, and a directory of the test's own"
+)]
+fn node_exporter_serves_the_agent_s_textfile() {
+    let (dir, mut node) = node("h100_ib");
+    let texts = support::scratch();
+    let path = texts.path().join("selvage.prom");
+    let textfile = format!("--set=agent.textfile={}", path.display());
+    let mut agent = Server::agent(dir.path(), &["--set=hysteresis.hold=0s", &textfile]);
+    let exporter = Server::textfile_exporter(texts.path());
+    let until = |wanted: &dyn Fn(&[Series]) -> bool| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            let (code, body) = get(&exporter.address, "/metrics");
+            assert_eq!(code, 200, "{body}");
+            let seen = parse(&body);
+            if wanted(&seen) {
+                return seen;
+            }
+            assert!(std::time::Instant::now() < end, "{body}");
+            std::thread::yield_now();
+        }
+    };
+    let value = |seen: &[Series], family: &str, state: Option<&str>| {
+        let is_it = |of: &&Series| {
+            of.family == family && of.labels.get("state").map(String::as_str) == state
+        };
+        seen.iter().find(is_it).map(|series| series.value)
+    };
+    let is = |state: &'static str| {
+        move |seen: &[Series]| value(seen, "selvage_fabric_state", Some(state)) == Some(1.0)
+    };
+    let seen = until(&is("ready"));
+    assert_eq!(value(&seen, "node_textfile_scrape_error", None), Some(0.0));
+    assert!(
+        seen.iter()
+            .all(|series| !series.family.starts_with("process_"))
+    );
+    let down = Event::Link {
+        device: "mlx5_4".into(),
+        up: false,
+    };
+    node.apply(&down).unwrap();
+    until(&is("unready"));
+    agent.terminate();
+    until(&|seen| value(seen, "selvage_fabric_state", Some("unready")).is_none());
+    assert_eq!(std::fs::read_dir(texts.path()).unwrap().count(), 0);
+}

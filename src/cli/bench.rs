@@ -2,7 +2,6 @@
 
 use super::complain;
 use super::nccl::{self, Scanned};
-use super::replace::replace;
 use super::run::{
     FAILED, USAGE, files_of, host_name, init_log, on_tree, output_form, print_out, style,
 };
@@ -11,6 +10,7 @@ use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::config;
 use crate::files;
+use crate::files::{check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
 use crate::report::bench::{Bench, Input, textfile};
 use crate::source::bench_output::{Reader, parse_json};
@@ -101,7 +101,8 @@ pub(super) fn command(matches: &ArgMatches) -> u8 {
     });
     if let Some(path) = &args.textfile
         && let now = jiff::Timestamp::now().as_second()
-        && let Err(error) = replace(path, textfile::encode(&bench, now).as_bytes())
+        && let Err(error) = check_replaceable(path)
+            .and_then(|()| replace(path, textfile::encode(&bench, now).as_bytes()))
     {
         complain(format_args!("{}: {error}", path.display()));
         return FAILED;

@@ -162,7 +162,7 @@ async fn run(
 ) -> Result<(), DemoError> {
     let targets_error = |error| DemoError::Targets(args.targets.clone().unwrap_or_default(), error);
     if let Some(path) = &args.targets {
-        super::replace::check(path).map_err(targets_error)?;
+        crate::files::check_replaceable(path).map_err(targets_error)?;
     }
     let directory = temporary(args.nodes)?;
     let members = members(args, directory.path())?;

@@ -13,7 +13,6 @@ pub mod fleet;
 pub mod kmsg;
 pub mod nccl;
 pub mod preflight;
-mod replace;
 pub mod run;
 mod runtime;
 pub mod sidecar;

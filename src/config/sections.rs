@@ -20,6 +20,10 @@ section! {
         /// Directory for state that survives restarts; empty: none is kept.
         #[serde(with = "optional_path")]
         state_dir: Option<PathBuf> = Some(PathBuf::from("/var/lib/selvage")),
+        /// File for node_exporter's textfile collector (`….prom`), written every 10 s and removed at the
+        /// end: for hosts where nothing may listen but on loopback. Empty: none.
+        #[serde(with = "optional_path")]
+        textfile: Option<PathBuf> = None,
         /// Level of the agent's own log: error, warn, info, debug, trace.
         log_level: LogLevel = LogLevel::Info,
         /// Format of the agent's own log: text, json.

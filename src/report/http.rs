@@ -152,10 +152,7 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
         let cluster = self.cluster.borrow().clone();
         let cluster = cluster.as_deref();
         match route {
-            "/metrics" => {
-                let text = metrics::encode(report, cluster, &(self.stats)(), self.options);
-                respond(StatusCode::OK, METRICS_TYPE, text.into())
-            }
+            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics().into()),
             "/report" => match text_style(request.uri().query().unwrap_or_default()) {
                 Some(style) => {
                     let body = text::encode(report, style).into();
@@ -199,6 +196,16 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
 
     fn guard(&self) -> &TlsAuth {
         &self.guard
+    }
+}
+
+impl<S: Fn() -> AgentStats> ServeState<S> {
+    /// The exposition of `/metrics`.
+    pub fn metrics(&self) -> String {
+        // The channels' guards are dropped at once: no writer ever waits for an encoding.
+        let report = Arc::clone(&self.reports.borrow());
+        let cluster = self.cluster.borrow().clone();
+        metrics::encode(&report, cluster.as_deref(), &(self.stats)(), self.options)
     }
 }
 

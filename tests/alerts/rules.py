@@ -16,10 +16,10 @@ sys.path.insert(0, str(ROOT / "alerts"))
 import generate  # noqa: E402: alerts/ is no package
 SEVERITIES = ["warning", "critical"]
 ANNOTATIONS = ["summary", "description", "impact", "command", "runbook_url"]
-# What is not of the agent's catalogue: of Prometheus and of kube-state-metrics.
+# What is not of the agent's catalogue: of Prometheus, kube-state-metrics and node_exporter.
 FOREIGN = {
     "up", "kube_node_status_allocatable", "kube_node_spec_unschedulable", "kube_node_deletion_timestamp",
-    "kube_node_created", "kube_node_status_condition", "kube_node_info",
+    "kube_node_created", "kube_node_status_condition", "kube_node_info", "node_textfile_mtime_seconds",
 }
 LONGEST = 300
 
@@ -85,7 +85,7 @@ def names(root: pathlib.Path) -> list:
     for rule in rules(root):
         name = rule.get("record") or rule["alert"]
         bare = re.sub(r'"[^"]*"', "", rule["expr"])
-        for metric in re.findall(r"(?<![\w:$])(?:\w+:)?(?:selvage_|kube_|up\b)[\w:]*", bare):
+        for metric in re.findall(r"(?<![\w:$])(?:\w+:)?(?:selvage_|kube_|node_|up\b)[\w:]*", bare):
             if metric not in (recorded if ":" in metric else known):
                 lines.append(f"{name}: no metric {metric}")
         if len(rule["expr"]) > LONGEST:

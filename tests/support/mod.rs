@@ -171,6 +171,22 @@ impl Server {
 
     /// Debian's node_exporter with nothing but its infiniband collector.
     pub fn node_exporter(root: &Path) -> Server {
+        Server::exporter(&[
+            &format!("--path.sysfs={}", root.join("sys").display()),
+            &format!("--path.procfs={}", root.join("proc").display()),
+            "--collector.infiniband",
+        ])
+    }
+
+    /// node_exporter with nothing but the files of a directory.
+    pub fn textfile_exporter(dir: &Path) -> Server {
+        Server::exporter(&[
+            "--collector.textfile",
+            &format!("--collector.textfile.directory={}", dir.display()),
+        ])
+    }
+
+    fn exporter(args: &[&str]) -> Server {
         let program = std::env::var("NODE_EXPORTER")
             .unwrap_or_else(|_| "/usr/bin/prometheus-node-exporter".into());
         assert!(
@@ -180,13 +196,11 @@ impl Server {
         let address = free_address();
         let mut command = Command::new(program);
         command
-            .arg(format!("--path.sysfs={}", root.join("sys").display()))
-            .arg(format!("--path.procfs={}", root.join("proc").display()))
             .args([
                 "--collector.disable-defaults",
-                "--collector.infiniband",
                 "--web.disable-exporter-metrics",
             ])
+            .args(args)
             .arg(format!("--web.listen-address={address}"));
         Server::start(command, address, "Listening on")
     }

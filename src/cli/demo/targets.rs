@@ -1,7 +1,7 @@
 //! The nodes' addresses for Prometheus (`file_sd_configs`).
 
 use super::Member;
-use crate::cli::replace::replace;
+use crate::files::{check_replaceable, replace};
 use serde_json::json;
 use std::io;
 use std::path::Path;
@@ -19,5 +19,6 @@ pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
         .collect();
     let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
     text.push(b'\n');
+    check_replaceable(path)?;
     replace(path, &text)
 }
