@@ -23,7 +23,6 @@ use crate::units::Millis;
 pub use cluster::ClusterLink;
 pub use events::Wake;
 pub use one_shot::sample_once;
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -175,15 +174,7 @@ pub async fn run(
 /// What would keep it from starting.
 pub async fn can_follow(before: &Config, now: &Config) -> Result<(), AgentError> {
     serve::guard(now).await?;
-    let ports = |config: &Config| -> BTreeSet<u16> {
-        let addresses = config.agent.listen.addresses();
-        addresses.iter().map(|address| address.port()).collect()
-    };
-    // Its own port is in use until it has stopped.
-    if ports(before).is_disjoint(&ports(now)) {
-        serve::listen(now).await?;
-    }
-    Ok(())
+    serve::can_listen(before, now).await
 }
 
 /// A change of verdict belongs in the log too.

@@ -1,6 +1,6 @@
 //! Whether Slurm is to drain or resume this node. Pure: the programs are run in `cli/slurm.rs`.
 //!
-//! Three rules keep the peace with other hands. A node is drained only while nothing else has taken it out
+//! Three rules keep selvage from interfering with other tools and admins. A node is drained only while nothing else has taken it out
 //! of service; it is resumed only where the reason says that selvage drained it; and selvage's own drains
 //! are bounded in each partition. Slurm has no compare-and-swap, so whoever drains holds a lock that all
 //! nodes share, and reads the nodes again under it.
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// Begins the reason of each drain that selvage made.
 pub const MARK: &str = "selvage: ";
 
-/// States in which another hand, or Slurm itself, has taken a node out of service; they begin so.
+/// How the states begin in which somebody else, or Slurm itself, has taken a node out of service.
 const OUT: [&str; 6] = ["DOWN", "ERROR", "FAIL", "FUTURE", "POWER", "REBOOT"];
 
 /// What the verdict asks for.
@@ -135,10 +135,13 @@ pub fn allowed(
 ) -> Result<(), String> {
     let node = nodes.iter().find(|node| node.name == name);
     let node = node.ok_or("slurmctld does not list it")?;
-    let other = || Err(format!("another hand has it: {:?}", node.reason()));
+    let other = || Err(format!("drained by someone else: {:?}", node.reason()));
     match action {
         SlurmAction::Nothing => Err("nothing is wanted".into()),
-        _ if node.is_any(&OUT) => other(),
+        _ if node.is_any(&OUT) => Err(format!(
+            "it is down, failed, rebooting or powered off: {:?}",
+            node.reason()
+        )),
         SlurmAction::Drain(_) if node.is_drained_by_us() => Err("selvage has drained it".into()),
         SlurmAction::Resume if node.is_drained_by_us() => Ok(()),
         SlurmAction::Resume if !node.is_drained() => Err("it is not drained".into()),

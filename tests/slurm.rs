@@ -78,6 +78,7 @@ struct Done {
 fn health(dir: &Path, address: &str, node: Option<&str>) -> Done {
     let mut command = support::program();
     command.env_clear().env("PATH", dir).stdin(Stdio::null());
+    command.env("RUNTIME_DIRECTORY", dir);
     // A node may have no authorities: plain HTTP needs none.
     command.env("SSL_CERT_FILE", "/dev/null");
     command.args(["slurm", "health", &format!("--agent={address}")]);
@@ -202,7 +203,7 @@ fn what_fails_drains_nothing_and_takes_no_longer() {
     let drained = lists(&OURS.replace("selvage: ", "admin: "));
     for (says, does, sinfo, status) in [
         ("another node is being drained", busy, list.as_str(), 0),
-        ("another hand has it", "", &drained, 0),
+        ("drained by someone else", "", &drained, 0),
         ("Invalid user id", refused, &list, 70),
         ("Access denied", denied, &list, 70),
         ("no node of this name", "", &elsewhere, 70),

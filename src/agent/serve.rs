@@ -11,6 +11,7 @@ use crate::report::http::tls_auth::{Files, TlsAuth};
 use crate::report::http::{self, Answers};
 use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -53,6 +54,26 @@ pub(super) async fn listen(config: &Config) -> Result<TcpListener, AgentError> {
             address: listen.to_string(),
             source,
         })
+}
+
+/// Whether an agent that listens by the settings `before` could listen by those of `now`.
+pub(super) async fn can_listen(before: &Config, now: &Config) -> Result<(), AgentError> {
+    let (old, new) = (&before.agent.listen, &now.agent.listen);
+    if old == new {
+        return Ok(());
+    }
+    let mut addresses = new.addresses();
+    // Its own port is in use until it has stopped; the address can be tried with another.
+    let own_port =
+        |address: &SocketAddr| old.addresses().iter().any(|of| of.port() == address.port());
+    for address in addresses.iter_mut().filter(|address| own_port(address)) {
+        address.set_port(0);
+    }
+    let tried = TcpListener::bind(addresses.as_slice()).await;
+    tried.map(drop).map_err(|source| AgentError::Listen {
+        address: new.to_string(),
+        source,
+    })
 }
 
 /// Longest resolv.conf read, in bytes.

@@ -1,5 +1,5 @@
-//! What systemd hears where it started the agent (`Type=notify`, sd_notify(3)): that the agent serves,
-//! its verdict as the status of the unit, and, for the watchdog, that no task is stuck.
+//! Notifies systemd (`Type=notify`, sd_notify(3)): the agent serves, the verdict as the unit's status, and,
+//! for the watchdog, that no task is stuck.
 
 use crate::blocking;
 use crate::report::Report;

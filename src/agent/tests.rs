@@ -41,3 +41,28 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
         assert_eq!(look().await, want, "memory of boot {boot}");
     }
 }
+
+#[tokio::test]
+async fn an_address_that_is_not_this_host_s_is_refused_whatever_its_port() {
+    use crate::config::listen::Listen;
+    let own = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = own.local_addr().unwrap().port();
+    let config = |address: [u8; 4], port| {
+        let mut config = Config::default();
+        config.agent.listen = Listen::on(address.into(), port);
+        config
+    };
+    let before = config([127, 0, 0, 1], port);
+    for (address, other_port, can) in [
+        ([127, 0, 0, 1], port, true),
+        ([127, 0, 0, 2], port, true),
+        ([127, 0, 0, 1], 0, true),
+        // TEST-NET-3, which nobody has.
+        ([203, 0, 113, 77], port, false),
+        ([203, 0, 113, 77], 0, false),
+    ] {
+        let now = config(address, other_port);
+        let listens = serve::can_listen(&before, &now).await;
+        assert_eq!(listens.is_ok(), can, "{address:?}:{other_port}");
+    }
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Where the agent serves by default.
 const ADDRESS: &str = "http://127.0.0.1:9949";
 
-/// How long the agent may take for one answer.
+/// How long the agent may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Longest token file, in bytes.
@@ -75,8 +75,9 @@ impl<'a> Agent<'a> {
             };
             Ok((asked, String::from_utf8_lossy(&body).into_owned()))
         };
-        asked
+        tokio::time::timeout(PATIENCE, asked)
             .await
+            .unwrap_or_else(|_| Err("no answer within 1 s".into()))
             .map_err(|why: String| format!("agent at {}: {why}", self.address))
     }
 }

@@ -9,8 +9,9 @@ use crate::cluster::{ClusterSettings, Limits};
 use crate::config;
 use crate::fleet::api::FleetApi;
 use crate::fleet::watched::Watched;
-use crate::fleet::{Fleet, mute, summarise, targets, text};
-use crate::report::text::Style;
+use crate::fleet::{Fleet, FleetNode, mute, summarise, targets, text};
+use crate::report::text::{Style, clean_lines};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -126,6 +127,14 @@ impl<'a> CommandLine<'a> {
         Ok((FleetApi::new(client, &self.settings, limits), namespace))
     }
 
+    /// The nodes together. A part of them, or none read from the API server, says nothing of a group's budget.
+    fn summarise(&self, nodes: Vec<FleetNode>) -> Fleet {
+        let mut fleet = summarise(nodes, &self.settings, Timestamp::now());
+        let whole = self.text("selector").is_none() && self.text("targets").is_none();
+        fleet.budget = fleet.budget.filter(|_| whole);
+        fleet
+    }
+
     /// Prints it; gives the exit status.
     fn show(&self, fleet: &Fleet) -> Result<u8, Failed> {
         let printed = print_out(&self.encode(fleet));
@@ -152,12 +161,21 @@ pub fn run(matches: &ArgMatches) -> u8 {
         }
     };
     init_log(&loaded.config, true);
+    let is_given = |id| {
+        let arguments = if id == "selector" { below } else { matches };
+        arguments.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let mut useless = ["targets", "watch", "selector"].into_iter();
+    if let Some(id) = useless.find(|id| !name.is_empty() && is_given(id)) {
+        complain(format_args!("--{id} has no effect on `fleet {name}`"));
+        return USAGE;
+    }
     let mut asked = CommandLine {
         settings: loaded.config.cluster,
         matches: below,
         form: output_form(below),
         style: Style {
-            // A file or a pipe gets whole names.
+            // A file or a pipe has no width.
             width: if io::stdout().is_terminal() {
                 style().width
             } else {
@@ -217,8 +235,7 @@ impl From<ApiError> for Failed {
 async fn list(asked: &CommandLine<'_>) -> Result<u8, Failed> {
     let (api, _) = asked.connect().await?;
     let nodes = api.list(asked.text("selector").unwrap_or_default()).await?;
-    let fleet = summarise(nodes, &asked.settings, Timestamp::now());
-    asked.show(&fleet)
+    asked.show(&asked.summarise(nodes))
 }
 
 /// Longest list of agents, in bytes.
@@ -232,10 +249,7 @@ async fn targets(asked: &CommandLine<'_>) -> Result<u8, Failed> {
         .map_err(|error| Failed::Usage(vec![named(error.to_string())]))?;
     let targets = targets::parse(&String::from_utf8_lossy(&text))
         .map_err(|wrong| Failed::Usage(wrong.into_iter().map(named).collect()))?;
-    let rows = targets::ask(&targets).await;
-    let mut fleet = summarise(rows, &asked.settings, Timestamp::now());
-    fleet.budget = None;
-    asked.show(&fleet)
+    asked.show(&asked.summarise(targets::ask(&targets).await))
 }
 
 /// Shows the fleet whenever it changes, until a signal.
@@ -271,11 +285,9 @@ async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
                 }
             },
             _ = tick.tick(), if watched.complete => {
-                let now = Timestamp::now();
-                let nodes = watched.nodes.values().cloned().collect();
-                let fleet = summarise(nodes, &asked.settings, now);
+                let fleet = asked.summarise(watched.nodes.values().cloned().collect());
                 let old = drawn.as_ref().is_none_or(|drawn| {
-                    let aged = now.duration_since(drawn.time).unsigned_abs() >= REDRAW.1;
+                    let aged = fleet.time.duration_since(drawn.time).unsigned_abs() >= REDRAW.1;
                     drawn.counts != fleet.counts || terminal && aged
                 });
                 if !old && !watched.changed {
@@ -303,7 +315,7 @@ async fn node(asked: &CommandLine<'_>) -> Result<u8, Failed> {
     let node = asked.text("node").unwrap_or_default();
     let style = (asked.form != "json").then(style);
     let answer = api.report(&namespace, node, style).await?;
-    Ok(print_out(&format!("{}\n", answer.trim_end())))
+    Ok(print_out(&(clean_lines(answer.trim_end()) + "\n")))
 }
 
 /// Writes an annotation that the agent reads.

@@ -11,6 +11,7 @@ use crate::agent::AgentError;
 use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
 use crate::report::text::Style;
+use crate::report::text::clean_lines;
 use crate::report::{Report, State, metrics};
 use crate::source::machine;
 use crate::state::StateDir;
@@ -264,7 +265,7 @@ fn ask_agent(config: &Config, matches: &ArgMatches) -> Result<State, u8> {
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     let asked = on_runtime(async { Agent::new(config, matches)?.report(style).await });
     match asked.map_err(fail)? {
-        Ok((asked, body)) => print(&(body.trim_end().to_string() + "\n")).map(|_| asked.state),
+        Ok((verdict, body)) => print(&(clean_lines(body.trim_end()) + "\n")).map(|_| verdict.state),
         Err(why) => {
             complain(why);
             Ok(State::Unknown)
@@ -291,14 +292,25 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
         tracing::info!(version, revision, %node, settings, "selvage agent started");
         let mut next = None;
         let shutdown = async {
-            while next.is_none() && signals.next().await == Wanted::Reload {
-                match reload(&config, matches).await {
-                    Ok(accepted) => next = Some(accepted),
-                    Err(complaints) => tracing::error!(
-                        ?complaints,
-                        "the new settings are refused; the agent goes on with the old ones"
-                    ),
-                }
+            let mut wanted = signals.next().await;
+            while wanted == Wanted::Reload {
+                // A signal that comes meanwhile is not kept waiting.
+                wanted = tokio::select! {
+                    signal = signals.next() => signal,
+                    settings = reload(&config, matches) => match settings {
+                        Ok(accepted) => {
+                            next = Some(accepted);
+                            return;
+                        }
+                        Err(complaints) => {
+                            tracing::error!(
+                                ?complaints,
+                                "the new settings are refused; the agent goes on with the old ones"
+                            );
+                            signals.next().await
+                        }
+                    },
+                };
             }
         };
         let status = serve(async {
@@ -316,6 +328,11 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
 /// The settings as they are now, which an agent with those of `before` can go on with; and what of them
 /// is not the default.
 async fn reload(before: &Config, matches: &ArgMatches) -> Result<(Config, String), Vec<String>> {
+    let is_piped = |path: &String| path == "-";
+    if matches.get_one::<String>("config").is_some_and(is_piped) {
+        let why = "--config=-: standard input cannot be read a second time; restart the agent";
+        return Err(vec![why.into()]);
+    }
     let matches = matches.clone();
     let load = move || {
         let loaded = config::load(&matches, host_name).map_err(|complaints| {

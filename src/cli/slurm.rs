@@ -9,7 +9,12 @@ use crate::config::{self, Config, SlurmSettings};
 use crate::report::text::clean;
 use crate::slurm::{MARK, SlurmAction, SlurmNode, allowed, parse_nodes, wanted};
 use clap::{ArgMatches, Command};
+use nix::fcntl::OFlag;
 use std::cell::Cell;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -70,6 +75,13 @@ pub fn run(matches: &ArgMatches) -> u8 {
         );
         return USAGE;
     };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !node.chars().all(is_plain) {
+        complain(format_args!(
+            "SLURMD_NODENAME={node:?} is not the name of a node"
+        ));
+        return USAGE;
+    }
     let slurm = SlurmClient {
         settings: &config.slurm,
         node: &node,
@@ -97,8 +109,31 @@ async fn health(
     let (action, why) = wanted(&verdict, &config.slurm);
     match &action {
         SlurmAction::Nothing => Ok(format!("nothing to do: {why}")),
-        SlurmAction::Drain(reason) => slurm.drain(&action, reason).await,
+        SlurmAction::Drain(reason) => match only_call(slurm.node)? {
+            Some(_held) => slurm.drain(&action, reason).await,
+            None => Ok("nothing to do: another call of this node is draining it".into()),
+        },
         SlurmAction::Resume => slurm.resume(&action).await,
+    }
+}
+
+/// Held by the one call of a node that drains: two would delete each other's reservation, and the second
+/// perhaps another node's. `None` where another call holds it.
+fn only_call(node: &str) -> Result<Option<File>, String> {
+    let directory = std::env::var_os("RUNTIME_DIRECTORY").unwrap_or_else(|| "/run".into());
+    let path = Path::new(&directory).join(format!("selvage-slurm-{node}.lock"));
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let mut options = File::options();
+    let options = options.create(true).truncate(false).write(true);
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = options
+        .custom_flags(flags.bits())
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cluster::error::{ApiError, ErrorKind, bounded};
 use crate::cluster::names::Names;
 use crate::cluster::settings::ClusterSettings;
 use crate::report::text::Style;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -165,12 +165,22 @@ impl FleetApi {
         conflict.map_or(Ok(None), Err)
     }
 
-    /// Accepts the machine as it is at a moment.
+    /// Accepts the machine as it is at a moment; a second after the last acceptance at the earliest, since
+    /// agents ignore an older one: the clock of whoever wrote it may have been ahead.
     ///
     /// # Errors
     /// When the server refuses, or does not answer in time.
     pub async fn accept(&self, node: &str, at: Timestamp) -> Result<(), ApiError> {
-        let (key, text) = (self.names.accept(), at.to_string());
+        let nodes = self.nodes();
+        let found = bounded("read the Node", self.limits.deadline, nodes.get(node)).await?;
+        let key = self.names.accept();
+        let had = found
+            .metadata
+            .annotations
+            .and_then(|all| all.get(&key)?.parse().ok());
+        let after =
+            had.and_then(|had: Timestamp| had.checked_add(SignedDuration::from_secs(1)).ok());
+        let text = after.map_or(at, |after| at.max(after)).to_string();
         self.annotate("write the accept annotation", node, &key, Some(&text), None)
             .await
     }

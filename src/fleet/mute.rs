@@ -41,7 +41,7 @@ pub fn targets<'a>(
 /// When a mute that begins now ends, to the second.
 ///
 /// # Errors
-/// Text that is not a length of time, or one that is none or beyond the calendar.
+/// Why the text is not taken: not a duration, zero, or too long.
 pub fn end(length: &str, now: Timestamp) -> Result<Timestamp, String> {
     let span: Span = length
         .parse()

@@ -2,6 +2,7 @@
 
 use super::{AGENT_SILENT, FleetNode, Taint};
 use crate::report::State;
+use crate::report::asked::AgentVerdict;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -9,7 +10,6 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct AgentReport {
-    schema: String,
     node: String,
     time: Option<Timestamp>,
     state: Option<State>,
@@ -33,11 +33,13 @@ struct Finding {
 }
 
 impl AgentReport {
-    /// Reads an agent's answer; `None` if it is not a report.
-    pub fn parse(body: &[u8]) -> Option<Self> {
-        let report: AgentReport = serde_json::from_slice(body).ok()?;
-        let ours = report.schema == crate::report::json::SCHEMA;
-        (ours && report.state.is_some()).then_some(report)
+    /// Reads an agent's answer.
+    ///
+    /// # Errors
+    /// Why it says nothing about the node now, as [`AgentVerdict::parse`] has it.
+    pub fn parse(body: &[u8], now: Timestamp) -> Result<Self, String> {
+        AgentVerdict::parse(body, now)?;
+        serde_json::from_slice(body).map_err(|error| error.to_string())
     }
 
     fn rails(&self) -> impl Iterator<Item = &Port> {
@@ -84,9 +86,11 @@ mod tests {
 
     #[test]
     fn a_report_is_a_row() {
-        let report = broken();
+        let mut report = broken();
+        let made: Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
+        report.snapshot.wall = Some(made);
         let text = json::encode(&report, None);
-        let parsed = AgentReport::parse(text.as_bytes()).unwrap();
+        let parsed = AgentReport::parse(text.as_bytes(), made).unwrap();
         let row = parsed.row();
         assert_eq!((row.state, &row.node), (Some(report.state), &report.node));
         assert_eq!(Some(&row.reason), report.reasons.first());
@@ -96,7 +100,12 @@ mod tests {
             "{}",
             r#"{"schema":"selvage.dev/report/v1"}"#,
         ] {
-            assert!(AgentReport::parse(other.as_bytes()).is_none(), "{other}");
+            assert!(
+                AgentReport::parse(other.as_bytes(), made).is_err(),
+                "{other}"
+            );
         }
+        let later = made + jiff::SignedDuration::from_mins(9);
+        assert!(AgentReport::parse(text.as_bytes(), later).is_err(), "stale");
     }
 }

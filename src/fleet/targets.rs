@@ -4,6 +4,7 @@ use super::FleetNode;
 use super::agent_client::{AgentClient, url};
 use super::report::{AgentReport, silent};
 use futures::StreamExt;
+use jiff::Timestamp;
 use std::time::Duration;
 
 /// Agents that are asked at a time.
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The addresses of a file: one `host`, `host:port` or URL a line; `#` begins a comment.
 ///
 /// # Errors
-/// Every line that is none, with its number.
+/// Every line that is not an address, with its number.
 pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
     let (mut targets, mut complaints) = (Vec::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
@@ -49,7 +50,7 @@ async fn report(target: &str) -> Result<AgentReport, String> {
     let body = AgentClient::new(url, None, PATIENCE)?
         .get("/report")
         .await?;
-    AgentReport::parse(&body).ok_or_else(|| "the answer is not a report".into())
+    AgentReport::parse(&body, Timestamp::now())
 }
 
 #[cfg(test)]
@@ -72,9 +73,8 @@ mod tests {
                 "http://gpu-2:9100/",
                 "http://10.0.0.1:9949/",
                 "http://[fd00::1]:9949/",
-                "https://gpu-3/",
+                "https://gpu-3:443/",
             ]
-            .map(|url| url.replace("gpu-3/", "gpu-3:443/"))
         );
         let wrong = parse("a b\ngpu-1\ngpu-1:x\n/path\n").unwrap_err();
         assert_eq!(wrong.len(), 3, "{wrong:?}");

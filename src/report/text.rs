@@ -11,7 +11,7 @@ use crate::readiness;
 use std::collections::BTreeMap;
 use writer::{Colour, Page, cut};
 
-pub use writer::clean;
+pub use writer::{clean, clean_lines};
 
 pub(crate) mod writer;
 

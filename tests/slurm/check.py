@@ -120,11 +120,12 @@ def spine(cluster):
     row("a rail falls on all ten nodes at once: the first drain", seconds(begun))
     cluster.after_calls(*NODES)
     for _ in range(ROUNDS):
-        # Whoever is drained is given back, and half of them decide at the same moment.
+        # Whoever is drained is given back; half of them decide at the same moment, twice each, as a health check
+        # and an Epilog may.
         for node, of in cluster.nodes().items():
             if of["drained"]:
                 cluster.scontrol("update", f"nodename={node}", "state=resume")
-        calls = [cluster.run_health(node) for node in NODES[:5]]
+        calls = [cluster.run_health(node) for node in NODES[:5] for _ in range(2)]
         for call in calls:
             call.wait(30)
     most, drains = cluster.most_drained()

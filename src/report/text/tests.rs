@@ -176,3 +176,17 @@ fn findings_come_before_a_long_table_of_ports() {
         assert_eq!(found < table, first, "{ports} ports");
     }
 }
+
+#[test]
+fn of_another_program_s_text_only_lines_and_colours_are_kept() {
+    for (text, cleaned) in [
+        ("READY  a\n  b\n", "READY  a\n  b\n"),
+        ("\x1b[1;31mUNREADY\x1b[0m  a", "\x1b[1;31mUNREADY\x1b[0m  a"),
+        ("\x1b]0;owned\x07a\x1b[2Jb\r\x1b", "?]0;owned?a?[2Jb??"),
+        ("\x1b[31", "?[31"),
+        ("\x1b[\x1b[m", "?[\x1b[m"),
+        ("a\u{9b}2J\u{202e}", "a?2J?"),
+    ] {
+        assert_eq!(clean_lines(text), cleaned, "{text:?}");
+    }
+}

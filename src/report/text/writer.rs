@@ -132,6 +132,32 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The text of another program for a terminal: its lines and colours (`ESC [ 31 m`), and nothing else
+/// that steers it.
+pub fn clean_lines(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for (index, part) in text.split('\x1b').enumerate() {
+        let is_number = |c: char| c.is_ascii_digit() || c == ';';
+        let after = part.strip_prefix('[');
+        let after = after.and_then(|part| part.trim_start_matches(is_number).strip_prefix('m'));
+        let plain = match after {
+            _ if index == 0 => part,
+            Some(plain) => {
+                cleaned.push('\x1b');
+                cleaned.push_str(part.strip_suffix(plain).unwrap_or_default());
+                plain
+            }
+            None => {
+                cleaned.push('?');
+                part
+            }
+        };
+        let lines: Vec<_> = plain.split('\n').map(clean).collect();
+        cleaned.push_str(&lines.join("\n"));
+    }
+    cleaned
+}
+
 pub(crate) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
     match text.char_indices().nth(longest) {
         None => Cow::Borrowed(text),
