@@ -1,9 +1,9 @@
 //! Whether Slurm is to drain or resume this node. Pure: the programs are run in `cli/slurm.rs`.
 //!
-//! Three rules keep selvage from interfering with other tools and admins. A node is drained only while nothing else has taken it out
-//! of service; it is resumed only where the reason says that selvage drained it; and selvage's own drains
-//! are bounded in each partition. Slurm has no compare-and-swap, so whoever drains holds a lock that all
-//! nodes share, and reads the nodes again under it.
+//! Three rules keep selvage from interfering with other tools and admins. A node is drained only while
+//! nothing else has taken it out of service; it is resumed only where the reason says that selvage drained
+//! it; and selvage's own drains are bounded in each partition. Slurm has no compare-and-swap, so the node
+//! that drains holds a lock that all nodes share, and reads the nodes again under it.
 
 use crate::cluster::settings::BudgetMax;
 use crate::config::SlurmSettings;

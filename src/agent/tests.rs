@@ -57,7 +57,7 @@ async fn an_address_that_is_not_this_host_s_is_refused_whatever_its_port() {
         ([127, 0, 0, 1], port, true),
         ([127, 0, 0, 2], port, true),
         ([127, 0, 0, 1], 0, true),
-        // TEST-NET-3, which nobody has.
+        // TEST-NET-3, which no host has.
         ([203, 0, 113, 77], port, false),
         ([203, 0, 113, 77], 0, false),
     ] {

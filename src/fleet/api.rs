@@ -166,7 +166,7 @@ impl FleetApi {
     }
 
     /// Accepts the machine as it is at a moment; a second after the last acceptance at the earliest, since
-    /// agents ignore an older one: the clock of whoever wrote it may have been ahead.
+    /// agents ignore an older one: its writer's clock may have been ahead.
     ///
     /// # Errors
     /// When the server refuses, or does not answer in time.
