@@ -5,6 +5,7 @@ use super::AgentError;
 use crate::blocking;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::config::listen::Listen;
 use crate::files::read_regular;
 use crate::report::http::hosts::Hosts;
 use crate::report::http::tls_auth::{Files, TlsAuth};
@@ -48,12 +49,15 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
 /// Binds the address that the settings name.
 pub(super) async fn listen(config: &Config) -> Result<TcpListener, AgentError> {
     let listen = &config.agent.listen;
-    TcpListener::bind(listen.addresses().as_slice())
-        .await
-        .map_err(|source| AgentError::Listen {
-            address: listen.to_string(),
-            source,
-        })
+    bind(listen, &listen.addresses()).await
+}
+
+async fn bind(listen: &Listen, addresses: &[SocketAddr]) -> Result<TcpListener, AgentError> {
+    let bound = TcpListener::bind(addresses).await;
+    bound.map_err(|source| AgentError::Listen {
+        address: listen.to_string(),
+        source,
+    })
 }
 
 /// Whether an agent that listens by the settings `before` could listen by those of `now`.
@@ -69,11 +73,7 @@ pub(super) async fn can_listen(before: &Config, now: &Config) -> Result<(), Agen
     for address in addresses.iter_mut().filter(|address| own_port(address)) {
         address.set_port(0);
     }
-    let tried = TcpListener::bind(addresses.as_slice()).await;
-    tried.map(drop).map_err(|source| AgentError::Listen {
-        address: new.to_string(),
-        source,
-    })
+    bind(new, &addresses).await.map(drop)
 }
 
 /// Longest resolv.conf read, in bytes.

@@ -46,7 +46,7 @@ fn status(report: &Report) -> String {
     }
 }
 
-/// A manager that does not read makes no one wait but this task.
+/// A notification socket that is blocked delays only this task.
 async fn send(message: String) {
     let sent = move || sd_notify::notify(&[NotifyState::Custom(&message)]);
     if let Some(Err(error)) = blocking::ask("systemd", sent).await {

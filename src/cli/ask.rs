@@ -67,8 +67,8 @@ impl<'a> Agent<'a> {
             let body = self.client.get("/report").await?;
             let asked = AgentVerdict::parse(&body, jiff::Timestamp::now())?;
             let body = match style {
-                Some(Style { width, colour }) => {
-                    let path = format!("/report?format=text&width={width}&colour={colour}");
+                Some(style) => {
+                    let path = format!("/report?{}", style.query());
                     self.client.get(&path).await?
                 }
                 None => body,

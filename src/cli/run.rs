@@ -313,11 +313,9 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
                 };
             }
         };
-        let status = serve(async {
-            crate::agent::run(config.clone(), None, shutdown, |_, _| {})
-                .await
-                .map_err(io::Error::other)
-        });
+        // On the heap: the stack may be limited to little.
+        let running = Box::pin(crate::agent::run(config.clone(), None, shutdown, |_, _| {}));
+        let status = serve(async { running.await.map_err(io::Error::other) });
         match next {
             Some(accepted) if status == 0 => (config, settings) = accepted,
             _ => return Ok(status),

@@ -8,7 +8,7 @@ use kube::client::Body;
 use std::time::Duration;
 
 /// Port of an address without one.
-const PORT: u16 = 9949;
+pub const PORT: u16 = 9949;
 
 /// Longest answer, in bytes.
 const LONGEST: usize = 4 << 20;

@@ -1,6 +1,7 @@
 //! Requests of `selvage fleet`: lists and watches Nodes, asks an agent through the API server's pod proxy,
 //! and writes the two annotations that agents read.
 
+use super::agent_client::PORT;
 use super::{FleetNode, NodeSummary, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
@@ -23,8 +24,6 @@ const ATTEMPTS: usize = 5;
 const MANAGER: &str = "selvage-fleet";
 /// The agents' pods, by the shipped manifests.
 const AGENTS: &str = "app.kubernetes.io/name=selvage,app.kubernetes.io/component=agent";
-/// Port where the pod names none.
-const PORT: i32 = 9949;
 
 /// The Nodes of a cluster.
 pub struct FleetApi {
@@ -98,9 +97,7 @@ impl FleetApi {
             kind: ErrorKind::NotFound,
             message: format!("no agent runs on {node:?}, by the pods of namespace {namespace:?}"),
         })?;
-        let form = style.map_or(String::new(), |Style { width, colour }| {
-            format!("?format=text&width={width}&colour={colour}")
-        });
+        let form = style.map_or(String::new(), |style| format!("?{}", style.query()));
         let path = format!(
             "/api/v1/namespaces/{namespace}/pods/{}/proxy/report{form}",
             address(&pod)
@@ -223,5 +220,5 @@ fn address(pod: &Pod) -> String {
         Some("HTTPS") => "https:",
         _ => "",
     };
-    format!("{scheme}{name}:{}", port.unwrap_or(PORT))
+    format!("{scheme}{name}:{}", port.unwrap_or(PORT.into()))
 }

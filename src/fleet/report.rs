@@ -1,6 +1,6 @@
 //! What matters of an agent's report, out of its JSON: for agents that are asked from afar.
 
-use super::{AGENT_SILENT, FleetNode, Taint};
+use super::{AGENT_SILENT, FleetNode};
 use crate::report::State;
 use crate::report::asked::AgentVerdict;
 use jiff::Timestamp;
@@ -73,7 +73,6 @@ pub fn silent(node: &str, why: &str) -> FleetNode {
         reason: AGENT_SILENT.into(),
         message: why.into(),
         silent: true,
-        taint: Taint::None,
         ..FleetNode::default()
     }
 }

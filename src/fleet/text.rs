@@ -88,7 +88,6 @@ pub fn encode(fleet: &Fleet, style: Style, wide: bool) -> String {
 
 fn headline(fleet: &Fleet) -> String {
     let counts = &fleet.counts;
-    let number = |count_of: usize| u32::try_from(count_of).unwrap_or(u32::MAX);
     let of = |state: &State| Some((counts.by_state.get(state.as_str())?, state.as_str()));
     let by_state = ORDER.iter().filter_map(of);
     let mut parts: Vec<String> = by_state
@@ -113,6 +112,10 @@ fn headline(fleet: &Fleet) -> String {
         )
     });
     format!("{nodes}{parts}{taints}")
+}
+
+fn number(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
 }
 
 fn sentence(cause: &Cause) -> String {
@@ -148,12 +151,8 @@ fn sentence(cause: &Cause) -> String {
     if nodes > NAMES {
         names.push(&more);
     }
-    let s = if nodes == 1 { "" } else { "s" };
-    format!(
-        "{}: {nodes} node{s}: {}",
-        reasons.join(", "),
-        names.join(", ")
-    )
+    let (reasons, names) = (reasons.join(", "), names.join(", "));
+    format!("{reasons}: {}: {names}", count(number(nodes), "node"))
 }
 
 fn table(page: &mut Page, columns: &[&Column], nodes: &[&FleetNode], now: Timestamp) {
@@ -228,7 +227,7 @@ fn cut_middle(text: &str, most: usize) -> String {
 }
 
 /// As kubectl writes ages.
-pub(super) fn age(moment: Option<Timestamp>, now: Timestamp) -> String {
+fn age(moment: Option<Timestamp>, now: Timestamp) -> String {
     let Some(moment) = moment else {
         return String::new();
     };

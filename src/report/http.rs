@@ -153,7 +153,7 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
         let cluster = cluster.as_deref();
         match route {
             "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics().into()),
-            "/report" => match text_style(request.uri().query().unwrap_or_default()) {
+            "/report" => match Style::from_query(request.uri().query().unwrap_or_default()) {
                 Some(style) => {
                     let body = text::encode(report, style).into();
                     respond(StatusCode::OK, TEXT_TYPE, body)
@@ -219,19 +219,6 @@ impl<S> ServeState<S> {
             _ => report,
         }
     }
-}
-
-/// How `/report?format=text&width=100&colour=true` is printed; nothing where JSON is wanted.
-fn text_style(query: &str) -> Option<Style> {
-    let value = |name| {
-        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
-    };
-    let width = value("width").and_then(|width| width.parse().ok());
-    (value("format") == Some("text")).then(|| Style {
-        width: width.unwrap_or(Style::default().width).clamp(20, 1000),
-        colour: value("colour") == Some("true"),
-    })
 }
 
 /// The refusal of a request that would change something: there is nothing to change.

@@ -42,6 +42,27 @@ impl Default for Style {
     }
 }
 
+impl Style {
+    /// The query of `/report` that asks for text in this style.
+    pub fn query(self) -> String {
+        let Style { width, colour } = self;
+        format!("format=text&width={width}&colour={colour}")
+    }
+
+    /// Reads such a query; nothing where JSON is wanted.
+    pub fn from_query(query: &str) -> Option<Style> {
+        let value = |name| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        let width = value("width").and_then(|width| width.parse().ok());
+        (value("format") == Some("text")).then(|| Style {
+            width: width.unwrap_or(Style::default().width).clamp(20, 1000),
+            colour: value("colour") == Some("true"),
+        })
+    }
+}
+
 /// The report as text, with a newline at its end.
 pub fn encode(report: &Report, style: Style) -> String {
     let mut page = Page::new(style, 200);

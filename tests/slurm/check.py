@@ -120,8 +120,8 @@ def spine(cluster):
     row("a rail falls on all ten nodes at once: the first drain", seconds(begun))
     cluster.after_calls(*NODES)
     for _ in range(ROUNDS):
-        # Whoever is drained is given back; half of them decide at the same moment, twice each, as a health check
-        # and an Epilog may.
+        # Resume what is drained; half of the nodes decide at the same moment, twice each, as a health check and
+        # an Epilog may.
         for node, of in cluster.nodes().items():
             if of["drained"]:
                 cluster.scontrol("update", f"nodename={node}", "state=resume")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = [f"n{number}" for number in range(1, 11)]
-# What a node's health check is told to wait, in seconds, and how often slurmd runs it.
+# Settings of the health check, and slurmd's interval between two, in seconds.
 HOLD, CLEAR, INTERVAL = 1, 4, 3
-# What anything may take on a busy machine.
+# Longest wait on a busy machine, in seconds.
 PATIENCE = 120
 AGENT_PORT = 19000
 REASON = "selvage: LinkDown mlx5_4/1"
@@ -279,7 +279,7 @@ PartitionName=p Nodes=n[1-10] Default=YES State=UP
                 ours = found[2].startswith("DRAIN") and reasons.get(node, "").startswith("selvage: ")
                 drains += ours and node not in drained
                 (drained.add if ours else drained.discard)(node)
-            # Another hand's reason on a drain of ours makes it theirs.
+            # A drain of ours with an admin's reason is the admin's.
             drained = {node for node in drained if reasons[node].startswith("selvage: ")}
             most = max(most, len(drained))
         return most, drains
