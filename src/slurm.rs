@@ -8,7 +8,7 @@
 use crate::cluster::settings::BudgetMax;
 use crate::config::SlurmSettings;
 use crate::report::State;
-use crate::report::asked::AgentVerdict;
+use crate::report::agent_report::AgentReport;
 use serde::Deserialize;
 
 /// Begins the reason of each drain that selvage made.
@@ -30,7 +30,7 @@ pub enum SlurmAction {
 
 /// What the verdict asks for, and why. Degraded, unknown and no fabric ask for nothing: a drain of ours
 /// stays until the node is ready.
-pub fn wanted(verdict: &AgentVerdict, settings: &SlurmSettings) -> (SlurmAction, String) {
+pub fn wanted(verdict: &AgentReport, settings: &SlurmSettings) -> (SlurmAction, String) {
     let stood = verdict.stood();
     let hold = settings.hold.duration().max(verdict.passes_within());
     let clear = settings.clear.duration();

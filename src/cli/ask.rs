@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::fleet::agent_client::{AgentClient, url};
-use crate::report::asked::AgentVerdict;
+use crate::report::agent_report::AgentReport;
 use crate::report::text::Style;
 use clap::{Arg, ArgMatches};
 use std::time::Duration;
@@ -62,10 +62,10 @@ impl<'a> Agent<'a> {
     ///
     /// # Errors
     /// Why nothing is known: no answer in time, or none that may be believed.
-    pub async fn report(&self, style: Option<Style>) -> Result<(AgentVerdict, String), String> {
+    pub async fn report(&self, style: Option<Style>) -> Result<(AgentReport, String), String> {
         let asked = async {
             let body = self.client.get("/report").await?;
-            let asked = AgentVerdict::parse(&body, jiff::Timestamp::now())?;
+            let asked = AgentReport::parse(&body, jiff::Timestamp::now())?;
             let body = match style {
                 Some(style) => {
                     let path = format!("/report?{}", style.query());

@@ -8,7 +8,6 @@ pub mod agent_client;
 pub mod api;
 pub mod causes;
 pub mod mute;
-pub mod report;
 pub mod targets;
 pub mod text;
 pub mod watched;

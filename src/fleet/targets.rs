@@ -1,8 +1,9 @@
 //! A fleet without Kubernetes: the agents at a list of addresses are asked for their reports.
 
-use super::FleetNode;
 use super::agent_client::{AgentClient, url};
-use super::report::{AgentReport, silent};
+use super::{AGENT_SILENT, FleetNode};
+use crate::report::State;
+use crate::report::agent_report::AgentReport;
 use futures::StreamExt;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
 pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
     let rows = targets.iter().map(|target| async move {
         let report = report(target).await;
-        report.map_or_else(|why| silent(target, &why), AgentReport::row)
+        report.map_or_else(|why| silent(target, &why), row)
     });
     futures::stream::iter(rows)
         .buffer_unordered(AT_ONCE)
@@ -53,9 +54,39 @@ async fn report(target: &str) -> Result<AgentReport, String> {
     AgentReport::parse(&body, Timestamp::now())
 }
 
+/// The row of an agent that answers, where no Node object says more.
+fn row(report: AgentReport) -> FleetNode {
+    let (rails, rate) = report.rails();
+    FleetNode {
+        rails: rails.to_string(),
+        rail_gbps: rate.map_or(String::new(), |rate| (rate / 1_000_000_000).to_string()),
+        state: Some(report.state),
+        reason: report.reasons.first().cloned().unwrap_or_default(),
+        message: report.message().unwrap_or_default().to_string(),
+        since: report.since,
+        heartbeat: Some(report.time),
+        node: report.node,
+        ..FleetNode::default()
+    }
+}
+
+/// The row of an agent that does not answer.
+fn silent(node: &str, why: &str) -> FleetNode {
+    FleetNode {
+        node: node.into(),
+        state: Some(State::Unknown),
+        reason: AGENT_SILENT.into(),
+        message: why.into(),
+        silent: true,
+        ..FleetNode::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::json;
+    use crate::report::testing::broken;
 
     #[test]
     fn lines_are_addresses() {
@@ -79,5 +110,30 @@ mod tests {
         let wrong = parse("a b\ngpu-1\ngpu-1:x\n/path\n").unwrap_err();
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         assert!(wrong[0].starts_with("line 1: "), "{wrong:?}");
+    }
+
+    #[test]
+    fn a_report_is_a_row() {
+        let mut report = broken();
+        let made: Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
+        report.snapshot.wall = Some(made);
+        let text = json::encode(&report, None);
+        let parsed = AgentReport::parse(text.as_bytes(), made).unwrap();
+        let row = row(parsed);
+        assert_eq!((row.state, &row.node), (Some(report.state), &report.node));
+        assert_eq!(Some(&row.reason), report.reasons.first());
+        for other in [
+            "",
+            "READY  gpu-1",
+            "{}",
+            r#"{"schema":"selvage.dev/report/v1"}"#,
+        ] {
+            assert!(
+                AgentReport::parse(other.as_bytes(), made).is_err(),
+                "{other}"
+            );
+        }
+        let later = made + jiff::SignedDuration::from_mins(9);
+        assert!(AgentReport::parse(text.as_bytes(), later).is_err(), "stale");
     }
 }

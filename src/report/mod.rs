@@ -1,6 +1,6 @@
 //! Outputs: metrics, JSON, text, the status page and HTTP. They read the [`Report`] and decide nothing.
 
-pub mod asked;
+pub mod agent_report;
 pub mod bench;
 pub mod catalogue;
 pub mod cluster;

@@ -3,7 +3,7 @@ use crate::report::testing::broken;
 use serde_json::{Value, json};
 
 /// A verdict that has stood for so many seconds.
-fn verdict(state: &str, stood: i64, findings: Value) -> AgentVerdict {
+fn verdict(state: &str, stood: i64, findings: Value) -> AgentReport {
     let made: jiff::Timestamp = "2026-11-23T09:00:00Z".parse().unwrap();
     let report = json!({
         "schema": "selvage.dev/report/v1",
@@ -12,7 +12,7 @@ fn verdict(state: &str, stood: i64, findings: Value) -> AgentVerdict {
         "state": state,
         "findings": findings,
     });
-    AgentVerdict::parse(report.to_string().as_bytes(), made).unwrap()
+    AgentReport::parse(report.to_string().as_bytes(), made).unwrap()
 }
 
 fn finding(status: &str, reason: &str, subject: &str, evidence: Value) -> Value {
@@ -112,7 +112,7 @@ fn a_real_report_names_its_cause() {
     let made: jiff::Timestamp = "2026-11-23T09:00:00Z".parse().unwrap();
     report.snapshot.wall = Some(made);
     let body = crate::report::json::encode(&report, None);
-    let verdict = AgentVerdict::parse(body.as_bytes(), made).unwrap();
+    let verdict = AgentReport::parse(body.as_bytes(), made).unwrap();
     let failing = |of: &&crate::check::Finding| of.status == crate::check::Status::Failing;
     let first = report.findings.iter().find(failing).unwrap();
     let cause = verdict.cause().unwrap();

@@ -3,6 +3,8 @@
 
 OWN=/modules/own
 AGENT_LOG=/run/agent.log
+# The second serial port; arm64's console is of another kind.
+case $(uname -m) in aarch64) RESULTS=/dev/ttyS0 ;; *) RESULTS=/dev/ttyS1 ;; esac
 STATE_DIR=/var/lib/selvage
 SCENARIO_LIMIT=150
 
@@ -55,11 +57,11 @@ run_scenario() {
     # What it left running: an RDMA device cannot go while a process holds it.
     kill -KILL -- -$pid 2>/dev/null
     say "=== $name ends, status $rc"
-    [ ! -s /run/json ] || sed 's/^/J /' /run/json >/dev/ttyS1
+    [ ! -s /run/json ] || sed 's/^/J /' /run/json >$RESULTS
     if [ $rc = 0 ]; then
-        echo "R $name ok $(((end - begin) / 100))" >/dev/ttyS1
+        echo "R $name ok $(((end - begin) / 100))" >$RESULTS
     else
-        printf 'R %s FAIL %s %s\n' "$name" $(((end - begin) / 100)) "$(head -n 1 /run/reason 2>/dev/null || printf '%s' "a command failed, status $rc")" >/dev/ttyS1
+        printf 'R %s FAIL %s %s\n' "$name" $(((end - begin) / 100)) "$(head -n 1 /run/reason 2>/dev/null || printf '%s' "a command failed, status $rc")" >$RESULTS
     fi
     return $rc
 }

@@ -1,5 +1,4 @@
-//! What `selvage check --agent` and `selvage slurm` act on in the report of a running agent, and whether
-//! it may be believed.
+//! The report of a running agent, as its clients read it, and whether it may be believed.
 
 use super::State;
 use super::json::SCHEMA;
@@ -13,22 +12,36 @@ use std::time::Duration;
 /// An agent whose report is older stands still: it makes one every 15 seconds at least.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// The fields of a report that decide.
+/// The fields of a report that `selvage check --agent`, `slurm` and `fleet --targets` use.
 #[derive(Debug, Clone, Deserialize)]
-pub struct AgentVerdict {
+pub struct AgentReport {
     schema: String,
+    /// Name of the node.
+    #[serde(default)]
+    pub node: String,
     /// When the report was made.
-    time: Timestamp,
+    pub time: Timestamp,
     /// The verdict.
     pub state: State,
     /// Since when it stands.
-    since: Option<Timestamp>,
+    pub since: Option<Timestamp>,
+    /// Reasons of the verdict, worst first.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    #[serde(default)]
+    ports: Vec<AgentPort>,
     /// Worst first.
     #[serde(default)]
     findings: Vec<AgentFinding>,
 }
 
-/// The fields of a finding that decide.
+#[derive(Debug, Clone, Deserialize)]
+struct AgentPort {
+    rate_bits_per_second: Option<u64>,
+    #[serde(default)]
+    rail: bool,
+}
+
 #[derive(Debug, Clone, Deserialize)]
 struct AgentFinding {
     subject: String,
@@ -36,26 +49,31 @@ struct AgentFinding {
     weight: Weight,
     reason: String,
     #[serde(default)]
+    message: String,
+    #[serde(default)]
     evidence: Value,
     caused_by: Option<Value>,
 }
 
-impl AgentVerdict {
+impl AgentReport {
     /// Reads an agent's answer.
     ///
     /// # Errors
     /// Why it says nothing about this node now: it is not a report, or an old one.
     pub fn parse(body: &[u8], now: Timestamp) -> Result<Self, String> {
-        let asked: AgentVerdict = serde_json::from_slice(body)
+        let report: AgentReport = serde_json::from_slice(body)
             .map_err(|error| format!("the answer is not a report: {error}"))?;
-        let age = now.duration_since(asked.time).unsigned_abs();
-        match asked.schema == SCHEMA {
-            false => Err(format!("the answer is of another form: {:?}", asked.schema)),
+        let age = now.duration_since(report.time).unsigned_abs();
+        match report.schema == SCHEMA {
+            false => Err(format!(
+                "the answer is of another form: {:?}",
+                report.schema
+            )),
             true if age > STALE_AFTER => Err(format!(
                 "the report is stale: it was made at {}",
-                asked.time
+                report.time
             )),
-            true => Ok(asked),
+            true => Ok(report),
         }
     }
 
@@ -65,6 +83,20 @@ impl AgentVerdict {
         stood
             .and_then(|stood| stood.try_into().ok())
             .unwrap_or_default()
+    }
+
+    /// Number of rails, and the rate of the slowest, in bit/s.
+    pub fn rails(&self) -> (usize, Option<u64>) {
+        let rails = || self.ports.iter().filter(|port| port.rail);
+        let rates = rails().filter_map(|port| port.rate_bits_per_second);
+        (rails().count(), rates.min())
+    }
+
+    /// The worst finding's message.
+    pub fn message(&self) -> Option<&str> {
+        self.findings
+            .first()
+            .map(|finding| finding.message.as_str())
     }
 
     /// What makes the node unready, in a few words: `LinkDown mlx5_4/1 and 2 more`.
@@ -107,7 +139,7 @@ mod tests {
         let body = json::encode(&report, None);
         let asked = |body: &str, age: i64| {
             let now = made + jiff::SignedDuration::from_secs(age);
-            AgentVerdict::parse(body.as_bytes(), now)
+            AgentReport::parse(body.as_bytes(), now)
         };
         for age in [-60, 0, 60] {
             assert_eq!(asked(&body, age).unwrap().state, report.state, "{age}");
