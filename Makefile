@@ -26,7 +26,7 @@ demo: ## a simulated GPU node with faults coming and going
 	cargo build --profile demo --locked --bin selvage
 	@target/demo/selvage demo
 
-demo-stack: deps build ## twelve simulated nodes, a real Prometheus and Alertmanager, alerts firing
+demo-stack: deps build ## twelve simulated nodes, a real Prometheus and Alertmanager, alerts firing; PLAY=leaf, PLAY=firmware
 	@SELVAGE_STACK=demo tests/stack/run target/release/selvage
 
 # The commit, for `selvage --version`; nothing where this is no checkout. Not for `cargo test`: it would compile again.
@@ -122,16 +122,18 @@ test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafa
 
 # Needs Debian's gcc-aarch64-linux-gnu and qemu-user-static, and `rustup target add aarch64-unknown-linux-gnu`.
 test-arm64: export UNDER_TEST = $(shell command -v qemu-aarch64-static) $(CURDIR)/target/static/selvage-rig-arm64
-test-arm64: ## golden files, nccl, preflight and the agent by the arm64 binary, in an emulator
+test-arm64: ## golden files, nccl, preflight and the agent by the arm64 binary, in an emulator; the agent on an arm64 kernel (root)
 	$(MAKE) rig STATIC_TARGET=aarch64-unknown-linux-gnu
 	cargo test --locked --test golden --test commands --test preflight -- --skip namespaces:: --skip page:: --skip a_copy_runs
 	cargo test --locked --test agent a_device_that_goes
+	tests/vm/arm64 target/static/selvage-rig-arm64
 
 test-page: ## the agent's page in a real browser: axe, keyboard, narrow; pictures in target/page
 	tests/page/run
 
 test-stack: rig ## every query and alert on a real Prometheus that watches the demo's fleet
 	tests/stack/run $(RIG)
+	SELVAGE_STACK=plays tests/stack/run $(RIG)
 
 # Also the arm64 binary, where `make test-arm64` has built it.
 test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used, updated, removed (root)

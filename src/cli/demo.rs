@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::report::Report;
 use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
 use crate::source::tree;
+use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use cluster::{Budget, ClusterNode};
 use console::Console;
@@ -49,6 +50,9 @@ struct DemoArgs {
     /// Simulate a fleet of N nodes, with faults that last
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=64))]
     nodes: u64,
+    /// Simulate a fleet that fails for one cause
+    #[arg(long, value_name = "NAME", conflicts_with = "nodes", value_parser = PossibleValuesParser::new(simulate::plays()))]
+    play: Option<String>,
     /// Write the nodes' addresses for Prometheus (file_sd_configs)
     #[arg(long, value_name = "FILE")]
     targets: Option<PathBuf>,
@@ -119,7 +123,7 @@ fn simulate_command(args: SimulateArgs) -> u8 {
 }
 
 fn demo_command(args: &DemoArgs) -> u8 {
-    if args.once && args.nodes > 1 {
+    if args.once && (args.nodes > 1 || args.play.is_some()) {
         complain("--once is for one node: a fleet's faults last");
         return USAGE;
     }
@@ -164,8 +168,12 @@ async fn run(
     if let Some(path) = &args.targets {
         crate::files::check_replaceable(path).map_err(targets_error)?;
     }
-    let directory = temporary(args.nodes)?;
-    let members = members(args, directory.path())?;
+    let scenarios = match &args.play {
+        Some(name) => simulate::play(name).unwrap_or_default(),
+        None => fleet(usize::try_from(args.nodes).unwrap_or(1)),
+    };
+    let directory = temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX))?;
+    let members = members(args, scenarios, directory.path())?;
     let out = RefCell::new(out);
     let say = |line: &str| {
         let mut out = out.borrow_mut();
@@ -204,7 +212,7 @@ async fn perform(
     mut stop: Pin<&mut impl Future<Output = ()>>,
 ) -> Result<(), DemoError> {
     // With many nodes the agents' lines are enough.
-    let alone = args.nodes == 1;
+    let alone = members.len() == 1;
     let say_alone = |line: &str| {
         if alone {
             say(line);
@@ -246,13 +254,21 @@ async fn perform(
 }
 
 /// The nodes, each with a directory of its own and the next free address.
-fn members(args: &DemoArgs, directory: &Path) -> Result<Vec<Member>, DemoError> {
+fn members(
+    args: &DemoArgs,
+    scenarios: Vec<Scenario>,
+    directory: &Path,
+) -> Result<Vec<Member>, DemoError> {
     let mut next = args.listen;
     let mut members = Vec::new();
-    for scenario in fleet(usize::try_from(args.nodes).unwrap_or(1)) {
+    for scenario in scenarios {
         let missing = || io::Error::other(format!("no machine {}", scenario.preset));
         let mut spec = preset(&scenario.preset).ok_or_else(missing)?;
         spec.hostname.clone_from(&scenario.name);
+        if let Some(firmware) = &scenario.firmware {
+            let nics = spec.rdma.iter_mut();
+            nics.for_each(|nic| nic.firmware.clone_from(firmware));
+        }
         let listen = free_address(next).map_err(|error| DemoError::Listen(next, error))?;
         next.set_port(listen.port().saturating_add(1));
         members.push(Member {
@@ -283,7 +299,7 @@ fn set_up(args: &DemoArgs, member: &Member, budget: &Arc<Budget>) -> io::Result<
     let mut node = Node::write(member.spec.clone(), &member.root)?;
     let mut before = member.scenario.before.iter();
     before.try_for_each(|event| node.apply(event))?;
-    let cluster = ClusterNode::new(&member.spec, budget);
+    let cluster = ClusterNode::new(&member.scenario, &member.spec, budget);
     Ok(Runner::new(node, cluster, args.speed))
 }
 

@@ -64,6 +64,8 @@ const WIDE: &[Column] = &[
         let all: Vec<String> = all.map(|of| format!("{}={}", of.kind, of.value)).collect();
         all.join(", ")
     }),
+    // Also why an agent does not answer.
+    ("MESSAGE", |node, _| node.message.clone()),
 ];
 
 /// The fleet as text; `wide` lists all nodes, with more columns.

@@ -19,7 +19,7 @@ mod tree;
 pub use event::Event;
 pub use machines::{by_name, listing, preset, presets, shape_names};
 pub use node::Node;
-pub use scenario::{Scenario, Step, fleet};
+pub use scenario::{Scenario, Step, fleet, play, plays};
 pub use spec::*;
 
 /// A data file that is part of the program.

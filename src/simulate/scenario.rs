@@ -16,6 +16,7 @@ struct File {
     gangs: BTreeMap<String, Gang>,
     scenarios: Vec<Scenario>,
     healthy: Vec<Scenario>,
+    plays: BTreeMap<String, Vec<Scenario>>,
 }
 
 /// What creates the pods of a job.
@@ -35,6 +36,12 @@ pub struct Scenario {
     /// Node name, such as `gpu-01`.
     #[serde(skip)]
     pub name: String,
+    /// Nodes of a play that are like this, next to each other; 0 means 1.
+    count: usize,
+    /// Labels of the Node object.
+    pub labels: BTreeMap<String, String>,
+    /// Firmware of its NICs, where it is not the preset's.
+    pub firmware: Option<String>,
     /// The preset that the node is.
     #[serde(rename = "node")]
     pub preset: String,
@@ -115,7 +122,23 @@ struct Prints {
 /// The first `nodes` of the fleet.
 pub fn fleet(nodes: usize) -> Vec<Scenario> {
     let all = FILE.scenarios.iter().chain(FILE.healthy.iter().cycle());
-    let mut fleet: Vec<Scenario> = all.take(nodes).cloned().collect();
+    named(all.take(nodes).cloned().collect())
+}
+
+/// A fleet in which many nodes fail for what they have in common.
+pub fn play(name: &str) -> Option<Vec<Scenario>> {
+    let nodes = FILE.plays.get(name)?.iter();
+    let nodes = nodes.flat_map(|scenario| vec![scenario.clone(); scenario.count.max(1)]);
+    Some(named(nodes.collect()))
+}
+
+/// Names of the plays.
+pub fn plays() -> impl Iterator<Item = &'static str> {
+    FILE.plays.keys().map(String::as_str)
+}
+
+/// Gives the nodes names, load and jobs.
+fn named(mut fleet: Vec<Scenario>) -> Vec<Scenario> {
     for (scenario, n) in fleet.iter_mut().zip(0u64..) {
         scenario.name = format!("gpu-{:02}", n + 1);
         if scenario.seconds.is_none() {
@@ -257,7 +280,8 @@ mod tests {
 
     #[test]
     fn every_event_fits_its_node() {
-        for scenario in fleet(15) {
+        let plays = plays().flat_map(|name| play(name).unwrap());
+        for scenario in fleet(15).into_iter().chain(plays) {
             performed(&scenario);
             assert!(!scenario.about.is_empty());
             if let Some(seconds) = scenario.seconds {
@@ -304,7 +328,8 @@ mod tests {
         let of_checks = CHECKS.iter().flat_map(|check| check.reasons);
         let mut known: BTreeSet<&str> = of_checks.map(|doc| doc.reason).collect();
         known.insert("NoFabric");
-        for scenario in fleet(12) {
+        let plays = plays().flat_map(|name| play(name).unwrap());
+        for scenario in fleet(12).into_iter().chain(plays) {
             for reason in &scenario.reasons {
                 assert!(known.contains(reason.as_str()), "{reason}");
             }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import expected
 import panels
-from stack import Failed, ROOT, Stack, free_port, get, until
+from stack import Failed, ROOT, Stack, free_ports, get, until
 
 
 def rules(stack):
@@ -141,7 +141,7 @@ def main():
     binary = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
     failed = 0
-    with Stack(binary, listen=free_port()) as stack:
+    with Stack(binary, listen=free_ports()) as stack:
         until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets) + 1)
         for part in [alerts_fire, rules_evaluate, panels_have_data, facts_hold, one_page_for_the_fleet,
                      pages_answer, metrics_are_clean]:

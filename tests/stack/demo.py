@@ -1,7 +1,8 @@
-"""`make demo-stack`: the fleet, Prometheus and Alertmanager until Ctrl-C; tells what fires, and what of
-it Alertmanager would send."""
+"""`make demo-stack [PLAY=leaf|firmware]`: the fleet, Prometheus and Alertmanager until Ctrl-C; tells what
+fires, and what of it Alertmanager would send."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -47,8 +48,8 @@ def welcome(stack):
 
 
 def main():
-    print("Twelve simulated nodes, a real Prometheus, a real Alertmanager; a moment …", flush=True)
-    with Stack(Path(sys.argv[1]).resolve()) as stack:
+    print("Simulated nodes, a real Prometheus, a real Alertmanager; a moment …", flush=True)
+    with Stack(Path(sys.argv[1]).resolve(), play=os.environ.get("PLAY")) as stack:
         welcome(stack)
         known = {}
         try:

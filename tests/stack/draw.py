@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 import panels
-from stack import Stack, free_port, until
+from stack import Stack, free_ports, until
 
 COLUMN, ROW, GAP = 0.62, 0.36, 0.09  # inches of a grid column, of a grid row, between panels
 PAPER, CARD, INK, FAINT = "#f4f5f7", "#ffffff", "#1f2430", "#8a909c"
@@ -373,7 +373,7 @@ def main():
     args = parser.parse_args()
     out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with Stack(args.binary.resolve(), listen=free_port()) as stack:
+    with Stack(args.binary.resolve(), listen=free_ports()) as stack:
         until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
         end = time.monotonic() + args.seconds
         while time.monotonic() < end:

@@ -3,6 +3,7 @@ stopped by its process id."""
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -28,6 +29,19 @@ def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
+
+
+def free_ports(count=32):
+    """The first of so many free ports, below those that the kernel gives to connections."""
+    for first in random.sample(range(12_000, 30_000, count), 100):
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as sock:
+                    sock.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            pass
+    raise Failed(f"no {count} free ports next to each other")
 
 
 def get(url, **params):
@@ -66,15 +80,15 @@ def hurried(rules, factor):
         return f"{match[1]}{match[2]}: {max(1, round(seconds)) if seconds else 0}s"
 
     rules = re.sub(r"(_over_time\([^\[\]]+)\[10m\]", rf"\1[{600 // factor}s]", rules)
-    return re.sub(r"(?m)^(\s*)(for|keep_firing_for): (\d+)([smhd])$", shorter, rules)
+    return re.sub(r"(?m)^(\s*)(for|keep_firing_for): (\d+)([smhd])(?: *#.*)?$", shorter, rules)
 
 
 class Stack:
     """The fleet, Prometheus and Alertmanager."""
 
-    def __init__(self, binary, nodes=12, factor=30, log=print, listen=9949):
-        self.binary, self.nodes, self.factor, self.log = binary, nodes, factor, log
-        self.listen = listen
+    def __init__(self, binary, nodes=12, factor=30, log=print, listen=9949, play=None):
+        self.binary, self.factor, self.log, self.listen = binary, factor, log, listen
+        self.fleet = ["--play", play] if play else ["--nodes", str(nodes)]
         self.dir = Path(tempfile.mkdtemp(prefix="selvage-stack-"))
         self.children = []
 
@@ -102,8 +116,8 @@ class Stack:
 
     def start(self):
         targets = self.dir / "targets.json"
-        self.spawn("fleet", str(self.binary), "demo", "--nodes", str(self.nodes),
-                   "--listen", f"127.0.0.1:{self.listen}", "--targets", str(targets))
+        self.spawn("fleet", str(self.binary), "demo", *self.fleet, "--listen",
+                   f"127.0.0.1:{self.listen}", "--targets", str(targets))
         until("the fleet's list of targets", 60, lambda: self.alive() and targets.exists()
               and json.loads(targets.read_text()))
         self.targets = {group["labels"]["instance"]: group["targets"][0]

@@ -5,12 +5,13 @@ use crate::agent::ClusterLink;
 use crate::cluster::desired::{Desired, desired};
 use crate::cluster::names::Names;
 use crate::cluster::pods::{Health, PodTable};
+use crate::cluster::topology;
 use crate::cluster::{ClusterSettings, NodeFacts};
 use crate::observe::node_resources::{NodeResources, Offered};
 use crate::report::cluster::BudgetStatus;
 use crate::report::{ClusterStatus, Report};
-use crate::simulate::{Event, NodeSpec};
-use std::collections::BTreeSet;
+use crate::simulate::{Event, NodeSpec, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -33,6 +34,7 @@ impl Budget {
 /// One node as the cluster has it.
 pub(super) struct ClusterNode {
     name: String,
+    labels: BTreeMap<String, String>,
     budget: Arc<Budget>,
     status: watch::Sender<Option<Arc<ClusterStatus>>>,
     facts: watch::Sender<NodeFacts>,
@@ -43,7 +45,7 @@ pub(super) struct ClusterNode {
 
 impl ClusterNode {
     /// A node with the devices that its plugins offer.
-    pub(super) fn new(spec: &NodeSpec, budget: &Arc<Budget>) -> Self {
+    pub(super) fn new(scenario: &Scenario, spec: &NodeSpec, budget: &Arc<Budget>) -> Self {
         let efa = spec.rdma.iter().any(|device| device.node_type == 7);
         let (rdma, count) = match efa {
             true => ("vpc.amazonaws.com/efa", spec.rdma.len()),
@@ -62,7 +64,8 @@ impl ClusterNode {
             }
         }
         ClusterNode {
-            name: spec.hostname.clone(),
+            name: scenario.name.clone(),
+            labels: scenario.labels.clone(),
             budget: Arc::clone(budget),
             status: watch::Sender::new(None),
             facts: watch::Sender::new(NodeFacts {
@@ -139,6 +142,7 @@ impl ClusterNode {
         self.status.send_if_modified(|sent| {
             let mut status = sent.as_deref().cloned().unwrap_or_default();
             (status.mode, status.api_up) = (settings.mode.as_str(), Some(true));
+            status.places = topology::places(&self.labels);
             status.taint_applied = Some(tainted);
             status.withheld = (wanted && !tainted).then_some("budget");
             status.budget = wanted.then(|| BudgetStatus {
