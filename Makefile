@@ -10,7 +10,7 @@ VM_KERNELS ?= 6.1 6.12
 # Mutants of one `make mutants`.
 SAMPLE ?= 40
 # Integration tests that need root or a Debian package; so do the tests in preflight's `namespaces`.
-HOST_TESTS := differential dot1x subnet
+HOST_TESTS := differential dot1x lldp subnet
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
@@ -106,7 +106,7 @@ test-faults-all: ## all rows of the fault matrix (root; with --docs, tests/fault
 	cargo build --locked --bin selvage
 	tests/faults/run --bin target/debug/selvage
 
-test-host: ## network namespaces, hostapd and wpa_supplicant, opensm over ibsim, node_exporter
+test-host: ## network namespaces, hostapd and wpa_supplicant, lldpd, opensm over ibsim, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))
 	cargo test --locked --test preflight namespaces::
 

@@ -462,6 +462,7 @@ pub fn plan(config: &Config) -> Plan {
         netlink: config.uses_netlink(),
         essential_only: !config.counters.full,
         exclude: config.counters.exclude.clone(),
+        lldp: config.agent.lldp,
     }
 }
 

@@ -41,6 +41,7 @@ const ELSEWHERE: &[&str] = &[
     "selvage_node_taint_withheld",
     "selvage_node_taint_budget",
     "selvage_nccl_suspect",
+    "selvage_port_neighbor_info",
     "selvage_resource_allocatable",
     "selvage_resource_capacity",
     "selvage_resource_devices",

@@ -9,6 +9,7 @@ use super::{Action, Candidate, Check, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
+use crate::observe::lldp::Neighbor;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort, true_rate};
@@ -20,6 +21,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// Checks of links, whose messages name the switch's port: what to look at next.
+const LINK_CHECKS: &[&str] = &["link_state", "link_flap", "link_rate", "link_errors"];
 
 /// One moment to judge.
 #[derive(Debug, Clone)]
@@ -203,7 +207,13 @@ impl<'a> Context<'a> {
         message: impl Into<String>,
     ) -> Candidate {
         let about = (port.key.to_string(), port.subject.clone());
-        let mut found = self.candidate(doc, about, message);
+        let mut message = message.into();
+        let neighbor = self.neighbor(port);
+        if let Some(neighbor) = neighbor.filter(|_| LINK_CHECKS.contains(&self.check.0)) {
+            message += &format!("; at the other end: {neighbor}");
+        }
+        let mut found = (self.candidate(doc, about, message))
+            .with_some("neighbor", neighbor.map(ToString::to_string));
         if !port.rail {
             found.weight = Weight::Notice;
             found.status = found.status.min(Status::Degraded);
@@ -308,6 +318,12 @@ impl<'a> Context<'a> {
         let told = self.snapshot.dot1x.get(name)?.value.value()?;
         let hangs = (self.health("dot1x", "")).is_some_and(|health| health.stalled_since.is_some());
         (!hangs).then_some(told)
+    }
+
+    /// What is at the other end of a rail's cable, or was before its link went down.
+    pub fn neighbor(&self, port: &PortView<'_>) -> Option<&'a Neighbor> {
+        let netdev = port.port.netdev.as_deref().filter(|_| port.rail)?;
+        self.snapshot.neighbor(netdev, port.is_active())
     }
 
     /// PCI facts, unless too old.

@@ -62,6 +62,7 @@ pub mod nccl_daemon;
 pub mod nccl_jobs;
 pub mod nccl_pods;
 pub mod nccl_suspect;
+mod neighbor;
 mod nic_kernel;
 pub mod no_fabric;
 mod partition;
@@ -290,6 +291,7 @@ pub const CHECKS: &[Check] = &[
     mtu::CHECK,
     ip_routing::CHECK,
     partition::CHECK,
+    neighbor::CHECK,
     pfc::CHECK,
     device_missing::CHECK,
     promised::CHECK,

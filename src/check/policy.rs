@@ -244,6 +244,12 @@ check_section! {
 }
 
 check_section! {
+    /// `neighbor`. Longer than the 30 s between two LLDPDUs: where two senders share a port, what it
+    /// reaches seems to change with each.
+    Neighbor, raise 60, clear 10, {}
+}
+
+check_section! {
     /// `ip_routing`. Interfaces are set up within a minute of their link.
     IpRouting, raise 60, clear 10, {}
 }
@@ -405,6 +411,8 @@ section! {
         ip_routing: IpRouting = IpRouting::default(),
         /// P_Keys of InfiniBand rails.
         partition: Partition = Partition::default(),
+        /// Switches at the other end of rails, by LLDP.
+        neighbor: Neighbor = Neighbor::default(),
         /// PFC, trust and ETS of RoCE rails.
         flow_control: FlowControl = FlowControl::default(),
         /// PCIe links of NICs and GPUs.

@@ -37,6 +37,9 @@ section! {
         /// Accept kernel-log records of every facility, not only the kernel's. For tests: any
         /// process on the node can then write an Xid.
         kmsg_all_facilities: bool = false,
+        /// Receive LLDP on rails, to name the switch and its port at the other end. Needs CAP_NET_RAW
+        /// and the host's network (docs/monitoring.md).
+        lldp: bool = false,
         /// Where RDMA facts are read: auto, netlink, sysfs.
         rdma_source: RdmaSource = RdmaSource::Auto,
     }
@@ -90,6 +93,8 @@ section! {
         dcb: Span = Span::from_secs(60),
         /// 802.1X state from wpa_supplicant, where it runs.
         dot1x: Span = Span::from_secs(30),
+        /// LLDP frames that were received, where `agent.lldp` is on.
+        lldp: Span = Span::from_secs(5),
         /// A read that takes longer than this counts as stalled.
         deadline: Span = Span::from_secs(5),
     }

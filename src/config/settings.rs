@@ -83,6 +83,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("policy.mtu", policy::Mtu::HELP),
     ("policy.ip_routing", policy::IpRouting::HELP),
     ("policy.partition", policy::Partition::HELP),
+    ("policy.neighbor", policy::Neighbor::HELP),
     ("policy.flow_control", policy::FlowControl::HELP),
     ("policy.pcie_link", policy::PcieLink::HELP),
     ("policy.device_missing", policy::DeviceMissing::HELP),

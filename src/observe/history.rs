@@ -13,6 +13,7 @@ pub use statistics::ethtool_names;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
+use super::lldp::Neighbor;
 use super::rdma::{Function, PortState, RdmaDevice, RdmaPort};
 use super::remembered::Remembered;
 use super::snapshot::Snapshot;
@@ -76,6 +77,8 @@ pub struct PortHistory {
     pub ever_authorized: bool,
     /// Its supplicant failed to authenticate while the link was up, and has not succeeded since.
     pub shut_out: bool,
+    /// What was first seen at the other end of its cable since the agent started.
+    pub first_neighbor: Option<Neighbor>,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
     /// The longest stretch that it stayed up before it fell.
@@ -168,6 +171,7 @@ impl History {
         self.push_netdevs(snapshot);
         self.push_links(snapshot);
         self.push_dot1x(snapshot);
+        self.push_neighbors(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
         let lost = self.totals.kmsg_records_lost;
@@ -208,7 +212,7 @@ impl History {
     pub fn forget_best(&mut self) {
         self.remembered.forget();
         for port in self.ports.values_mut() {
-            port.best_rate = None;
+            (port.best_rate, port.first_neighbor) = (None, None);
             port.ever_active = port.state.is_some_and(|(state, _)| state.is_up());
         }
         self.devices.retain(|_, device| device.missed == 0);
@@ -255,6 +259,21 @@ impl History {
                     port.shut_out |= port.state.is_some_and(|(state, _)| state.is_up());
                 }
                 _ => {}
+            }
+        }
+    }
+
+    fn push_neighbors(&mut self, snapshot: &Snapshot) {
+        if snapshot.lldp.is_empty() {
+            return;
+        }
+        for (device, port) in ports_of(snapshot) {
+            let history = self.ports.get_mut(&device.port_key(port.number));
+            let netdev = port.netdev.as_deref();
+            let neighbor = netdev.and_then(|name| snapshot.neighbor(name, true));
+            if let (Some(history), Some(neighbor)) = (history, neighbor) {
+                let first = &mut history.first_neighbor;
+                first.get_or_insert_with(|| neighbor.clone());
             }
         }
     }

@@ -10,6 +10,7 @@ pub mod gpudirect;
 pub mod history;
 pub mod kernel;
 pub mod kernel_log;
+pub mod lldp;
 pub mod machine;
 pub mod nccl;
 pub mod netdev;

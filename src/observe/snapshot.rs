@@ -3,6 +3,7 @@
 use super::counters::PortCounters;
 use super::dot1x::Dot1xFacts;
 use super::gpudirect::GpuDirectFacts;
+use super::lldp::{Advertisement, Neighbor};
 use super::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use super::pci::PciFacts;
 use super::rdma::{GidTable, LinkFacts, RdmaDevice};
@@ -42,6 +43,8 @@ pub struct Snapshot {
     pub dcb: BTreeMap<String, Arc<Stamped<Reading<DcbFacts>>>>,
     /// 802.1X by network device, of those that have a supplicant.
     pub dot1x: BTreeMap<String, Arc<Stamped<Reading<Dot1xFacts>>>>,
+    /// What switches last said of themselves, by network device, whether it still holds or not.
+    pub lldp: BTreeMap<String, Arc<Stamped<Advertisement>>>,
     /// Link states of virtual functions, by the network device of their physical function; only
     /// where there are any.
     pub vf_links: BTreeMap<String, Arc<Stamped<Reading<VfLinks>>>>,
@@ -71,6 +74,19 @@ impl Snapshot {
         };
         let whole = || of_source().find(|health| health.subject.is_empty());
         of_source().find(names_it).or_else(whole)
+    }
+
+    /// What is at the other end of a network device's cable; of a bond, at that of its first leg that
+    /// knows. While the port is up, only what still holds; else what was there last.
+    pub fn neighbor(&self, netdev: &str, port_is_up: bool) -> Option<&Neighbor> {
+        let known = |name: &str| {
+            let heard = self.lldp.get(name)?;
+            let holds = self.at < heard.at.plus(heard.value.ttl);
+            (holds || !port_is_up).then_some(&heard.value.neighbor)
+        };
+        let is_leg = |facts: &NetdevFacts| facts.master.as_deref() == Some(netdev);
+        let mut legs = (self.netdevs.iter()).filter(|(_, facts)| is_leg(&facts.value));
+        known(netdev).or_else(|| legs.find_map(|(name, _)| known(name)))
     }
 
     /// Whether what was read of a subject `at` a moment can be gone by `now`: it is not older than
@@ -103,8 +119,7 @@ pub enum NetnsMode {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SourceHealth {
     /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
-    /// `vf_links`,
-    /// `pci`, `gpudirect`, `kernel_log`.
+    /// `lldp`, `vf_links`, `pci`, `gpudirect`, `kernel_log`.
     pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
     pub subject: Arc<str>,
@@ -121,4 +136,53 @@ pub struct SourceHealth {
     /// How it is read, where there is more than one way: of the kernel log `device` (`/dev/kmsg`,
     /// or a file in its place) or `syslog` (syslog(2)).
     pub via: Option<Arc<str>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bond_reaches_what_its_leg_reaches() {
+        let heard = |switch: &str| {
+            let neighbor = Neighbor {
+                switch: switch.into(),
+                switch_port: "swp1".into(),
+                description: None,
+                ids: Default::default(),
+            };
+            let ttl = Duration::from_secs(120);
+            let at = Millis(0);
+            let value = Advertisement { neighbor, ttl };
+            Arc::new(Stamped { at, value })
+        };
+        let leg = |master: &str| {
+            let master = Some(master.to_string());
+            let value = NetdevFacts {
+                master,
+                ..NetdevFacts::default()
+            };
+            Arc::new(Stamped {
+                at: Millis(0),
+                value,
+            })
+        };
+        let mut snapshot = Snapshot::default();
+        snapshot.netdevs = [("eth0", "bond1"), ("eth1", "bond0")]
+            .map(|(name, master)| (name.to_string(), leg(master)))
+            .into();
+        snapshot.lldp = [
+            ("eth0".to_string(), heard("leaf-0")),
+            ("eth1".to_string(), heard("leaf-1")),
+        ]
+        .into();
+        let named = |name| {
+            snapshot
+                .neighbor(name, true)
+                .map(|found| found.switch.as_str())
+        };
+        assert_eq!(named("bond0"), Some("leaf-1"));
+        assert_eq!(named("eth0"), Some("leaf-0"));
+        assert_eq!(named("bond2"), None);
+    }
 }

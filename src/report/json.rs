@@ -165,6 +165,9 @@ fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<
         // Only where a supplicant answers.
         #[serde(flatten)]
         supplicant: view.dot1x.map(|dot1x| object! { dot1x: dot1x, }),
+        // Only where LLDP is received, and the port of a switch is known.
+        #[serde(flatten)]
+        neighbor: view.neighbor.map(|neighbor| object! { neighbor: neighbor, }),
         // RoCE v2 slots; null on InfiniBand and where the table was not read.
         gids: gids,
         link_transitions: edges.copied().unwrap_or(0),

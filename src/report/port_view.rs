@@ -7,6 +7,7 @@ use crate::observe::counters::PortCounters;
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::gpudirect::{GpuDirectFacts, Module};
 use crate::observe::history::ports_of;
+use crate::observe::lldp::Neighbor;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{
     Gid, GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, true_rate,
@@ -43,6 +44,8 @@ pub struct ReportedPort<'a> {
     pub netdev: Option<&'a NetdevFacts>,
     /// What its supplicant says (802.1X); none where there is none, or none that answers.
     pub dot1x: Option<&'a Dot1xFacts>,
+    /// Of a rail: what is at the other end of its cable, or was before its link went down (LLDP).
+    pub neighbor: Option<&'a Neighbor>,
 }
 
 impl ReportedPort<'_> {
@@ -109,7 +112,7 @@ pub fn ports(report: &Report) -> Vec<ReportedPort<'_>> {
         .map(|(device, port)| {
             let key = device.port_key(port.number);
             let link = snapshot.links.get(&key);
-            ReportedPort {
+            let mut shown = ReportedPort {
                 link: link
                     .filter(|link| is_fresh(report, link.at, ("link", &key.device.0)))
                     .map(|link| &link.value),
@@ -121,11 +124,15 @@ pub fn ports(report: &Report) -> Vec<ReportedPort<'_>> {
                     is_fresh(report, netdev.at, ("netdev", name)).then_some(&netdev.value)
                 }),
                 dot1x: (port.netdev.as_ref()).and_then(|name| dot1x(report, name)),
+                neighbor: None,
                 key,
                 number: port.number.to_string(),
                 device,
                 port,
-            }
+            };
+            let netdev = port.netdev.as_deref().filter(|_| shown.is_rail());
+            shown.neighbor = netdev.and_then(|name| snapshot.neighbor(name, shown.is_up()));
+            shown
         })
         .collect();
     ports.sort_by_cached_key(|port| (natural(&port.device.name), port.port.number));

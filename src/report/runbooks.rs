@@ -64,6 +64,7 @@ runbooks! {
     "SelvageGroupFailing" []
     "SelvageFabricUnreadyShare" []
     "SelvageNodeDrift" []
+    "SelvageRailMiswired" ["NeighborChanged"]
     "SelvageRailDown" ["SubnetManagerAway" "RailsDownTogether" "CardLinksDown" "LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
     "SelvageWrongLinkLayer" ["WrongLinkLayer" "PartitionLimited" "AllRailsLimited" "PartitionDiffers" "LidChanged" "SubnetManagerChanged"]

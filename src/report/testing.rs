@@ -6,6 +6,8 @@ use super::{Report, Role, RoleFacts, State, XidSeen};
 use crate::check::gpudirect::{GpuDirectVerdict, Path};
 use crate::check::{Action, Finding, Status, Weight};
 use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
+use crate::observe::history::ports_of;
+use crate::observe::lldp::{Advertisement, Neighbor};
 use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::{
     LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
@@ -60,6 +62,21 @@ pub const MLX5_HW: &[&str] = &[
 
 fn stamped<T>(value: T) -> Arc<Stamped<T>> {
     Arc::new(Stamped { at: NOW, value })
+}
+
+/// Every port has heard of this switch just now.
+pub fn hear_of(report: &mut Report, switch: &str) {
+    let neighbor = Neighbor {
+        switch: switch.into(),
+        switch_port: switch.into(),
+        description: Some(switch.into()),
+        ids: (switch.into(), switch.into()),
+    };
+    let ttl = Duration::from_secs(120);
+    let heard = stamped(Advertisement { neighbor, ttl });
+    let names = ports_of(&report.snapshot).filter_map(|(_, port)| port.netdev.clone());
+    let lldp = names.map(|name| (name, Arc::clone(&heard)));
+    report.snapshot.lldp = lldp.collect();
 }
 
 /// A report with nothing in it.

@@ -76,6 +76,7 @@ pub fn encode(report: &Report, style: Style) -> String {
     rails(&mut page, report, &ports);
     others(&mut page, &ports);
     supplicants(&mut page, &ports);
+    neighbors(&mut page, &ports);
     node_facts(&mut page, report);
     page.listed("Muted checks: ", &report.muted, ", ");
     let blind = blind_sources(report);
@@ -209,6 +210,15 @@ fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
         text.push_str(&format!(", {} {}", port.name(), facts.told()));
     }
     page.wrapped("802.1X: ", 8, &text);
+}
+
+/// Which switches the rails reach, by LLDP.
+fn neighbors(page: &mut Page, ports: &[ReportedPort<'_>]) {
+    let known = ports.iter().filter_map(|port| {
+        let neighbor = port.neighbor?;
+        Some(format!("{} {neighbor}", port.name()))
+    });
+    page.listed("Neighbors: ", &known.collect::<Vec<_>>(), ", ");
 }
 
 fn node_facts(page: &mut Page, report: &Report) {

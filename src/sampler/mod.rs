@@ -33,6 +33,8 @@ pub struct Plan {
     pub essential_only: bool,
     /// Devices whose PMA counters are never opened: name globs.
     pub exclude: Vec<Glob>,
+    /// Receive LLDP.
+    pub lldp: bool,
 }
 
 /// State of a source that is followed elsewhere: the kernel log, pods' logs.

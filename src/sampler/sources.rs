@@ -14,8 +14,8 @@ use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use crate::observe::snapshot::Snapshot;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
-    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, ovs, pci, replay,
-    routes, vf,
+    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, lldp, netdev, ovs, pci,
+    replay, routes, vf,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
 use Scope::{Device, Interface, Inventoried, Node};
@@ -170,6 +170,7 @@ pub static SOURCES: &[Source] = &[
         vital: true,
         ..row("link", Device, |every| every.link, link_reader)
     },
+    row("lldp", Inventoried, |every| every.lldp, lldp_reader),
     row("netdev", Interface, |every| every.netdev, netdev_reader),
     Source {
         vital: true,
@@ -531,6 +532,41 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
+fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+    let names = inventory.netdevs.clone();
+    if !inventory.plan.lldp || names.is_empty() {
+        return None;
+    }
+    let (mut listener, mut warned) = (None, false);
+    Some(Box::new(move |host| {
+        let open = (listener.take()).map_or_else(|| lldp::Listener::open(host), Reading::Value);
+        let heard = open.and_then(|mut open| match open.read(&names) {
+            Ok(heard) => {
+                listener = Some(open);
+                Reading::Value(heard)
+            }
+            Err(errno) => {
+                Reading::failed(FaultKind::Other, format!("packet socket: {}", errno.desc()))
+            }
+        });
+        if let Reading::Failed(fault) = &heard
+            && !std::mem::replace(&mut warned, true)
+        {
+            tracing::warn!(error = %fault.detail, "LLDP cannot be received");
+        }
+        Sample::of(ended(&heard), move |snapshot, at| {
+            let mut changed = false;
+            for (name, said) in heard.into_value().into_iter().flatten() {
+                let before = snapshot.lldp.get(&name).map(|before| &before.value);
+                if let Some(known) = said.after(before) {
+                    changed |= put(&mut snapshot.lldp, name, known, at);
+                }
+            }
+            changed.into()
+        })
+    }))
+}
+
 fn gpudirect_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
     Some(Box::new(|host| {
         let facts = gpudirect::read(host);
@@ -610,5 +646,6 @@ pub fn forget(snapshot: &mut Snapshot, devices: &[RdmaDevice], netdevs: &BTreeSe
     snapshot.ethtool.retain(|name, _| netdevs.contains(name));
     snapshot.dcb.retain(|name, _| netdevs.contains(name));
     snapshot.dot1x.retain(|name, _| netdevs.contains(name));
+    snapshot.lldp.retain(|name, _| netdevs.contains(name));
     snapshot.vf_links.retain(|name, _| netdevs.contains(name));
 }

@@ -12,6 +12,7 @@ fn plan() -> Plan {
         netlink: false,
         essential_only: true,
         exclude: Vec::new(),
+        lldp: false,
     }
 }
 

@@ -18,6 +18,7 @@ pub mod infiniband;
 pub mod kernel_log;
 pub mod link;
 pub mod link_text;
+pub mod lldp;
 pub mod machine;
 pub mod modules;
 pub mod nccl;

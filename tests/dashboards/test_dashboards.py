@@ -171,6 +171,7 @@ class Queries(unittest.TestCase):
             "selvage_port_transmit_packets_total", "selvage_pfc_pause_frames_total",
             "selvage_pfc_pause_seconds_total", "selvage_pfc_enabled", "selvage_check_findings",
             "selvage_gpu_driver_info", "selvage_node_topology_info", "selvage_rail_mtu_bytes",
+            "selvage_port_neighbor_info",
         }
         default = {
             line.split("`")[1] for line in (ROOT / "docs/metrics.md").read_text().splitlines()

@@ -86,7 +86,7 @@ def agent_rbac_without_pods(found: list) -> list:
     return rbac(found, "selvage", calls.AGENT) + ([] if told else ["the agent is not told"])
 
 
-def security(found: list, host_pid=False, dot1x=False) -> list:
+def security(found: list, host_pid=False, dot1x=False, lldp=False) -> list:
     """The DaemonSet's pods have the rights that they are said to have and no others."""
     template = the(found, "DaemonSet")["spec"]["template"]
     pod = template["spec"]
@@ -113,7 +113,8 @@ def security(found: list, host_pid=False, dot1x=False) -> list:
         want(context.get("privileged", False) is False, "not privileged")
         want(context.get("allowPrivilegeEscalation") is False, "no privilege escalation")
         want(context.get("readOnlyRootFilesystem") is True, "read-only root")
-        want(context.get("capabilities") == {"drop": ["ALL"], "add": ["SYSLOG"]}, "SYSLOG alone")
+        added = ["SYSLOG", "NET_RAW"] if lldp else ["SYSLOG"]
+        want(context.get("capabilities") == {"drop": ["ALL"], "add": added}, f"{added} alone")
         want(context.get("runAsUser") == 0, "uid 0")
         want("seccompProfile" not in context, "no other seccomp profile for the container")
         want("procMount" not in context, "no unmasked /proc")

@@ -148,6 +148,7 @@ class Base(unittest.TestCase):
             "dashboards": set(),
             "dot1x": set(),
             "dry-run": set(),
+            "lldp": set(),
             "monitoring": {"PodMonitor"},
             "monitoring-service": {"Service", "ServiceMonitor"},
             "no-pod-watch": set(),
@@ -160,7 +161,9 @@ class Base(unittest.TestCase):
                 found = with_component(name)
                 self.assertEqual({each["kind"] for each in found} - base, added[name])
                 self.assertEqual(checks.schema(found, VERSIONS[-1]), [])
-                given = {"host_pid": name == "suspects", "dot1x": name == "dot1x"}
+                given = {
+                    "host_pid": name == "suspects", "dot1x": name == "dot1x", "lldp": name == "lldp",
+                }
                 self.assertEqual(checks.security(found, **given), [])
                 for check in (checks.operation, checks.names_of_settings):
                     self.assertEqual(check(found), [])
@@ -192,6 +195,18 @@ class Base(unittest.TestCase):
         self.assertEqual(
             render.differences(found, render.helm({
                 "platform": "openshift", "createNamespace": True, "suspects": {"enabled": True},
+            })),
+            [],
+        )
+
+    def test_lldp_on_openshift(self):
+        found = with_component("lldp", "overlays/openshift")
+        self.assertEqual(checks.security(found, lldp=True), [])
+        scc = render.the(found, "SecurityContextConstraints")
+        self.assertEqual(scc["allowedCapabilities"], ["SYSLOG", "NET_RAW"])
+        self.assertEqual(
+            render.differences(found, render.helm({
+                "platform": "openshift", "createNamespace": True, "lldp": {"enabled": True},
             })),
             [],
         )
@@ -236,6 +251,7 @@ class Chart(unittest.TestCase):
             "dashboards": {"dashboards": {"enabled": True}},
             "dot1x": {"dot1x": {"enabled": True}},
             "dry-run": {"dryRun": True},
+            "lldp": {"lldp": {"enabled": True}},
             "monitoring": {"podMonitor": {"enabled": True}},
             "monitoring-service": {"serviceMonitor": {"enabled": True}},
             "no-pod-watch": {"podWatch": {"enabled": False}},

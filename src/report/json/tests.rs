@@ -1,7 +1,7 @@
 use super::*;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
-use crate::report::testing::{broken, device, empty, link, node};
+use crate::report::testing::{broken, device, empty, hear_of, link, node};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -131,4 +131,14 @@ fn ports_come_in_the_order_of_their_numbers() {
         .collect();
     let want: Vec<_> = (0..12).map(|i| format!("mlx5_{i}")).collect();
     assert_eq!(names, want);
+}
+
+#[test]
+fn a_rail_names_its_neighbor_where_one_is_known() {
+    let mut report = node(1, LinkLayer::Ethernet);
+    let port = parsed(&report)["ports"][0].clone();
+    assert!(!port.as_object().unwrap().contains_key("neighbor"));
+    hear_of(&mut report, "leaf-3");
+    let neighbor = json!({"switch": "leaf-3", "switch_port": "leaf-3", "description": "leaf-3"});
+    assert_eq!(parsed(&report)["ports"][0]["neighbor"], neighbor);
 }

@@ -29,6 +29,10 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
             "selvage_port_physical_state_id" [device, number] port.phys_state().map(|state| state.id());
             "selvage_port_rate_bytes_per_second" [device, number] port.rate().map(|rate| rate.bytes_per_sec());
         }
+        if let Some(neighbor) = port.neighbor {
+            let labels = [device, number, &neighbor.switch, &neighbor.switch_port];
+            out.push("selvage_port_neighbor_info", &labels, true);
+        }
         if out.is_full() || default_counters::counted_by_default(port) {
             counters(out, report, port);
         }

@@ -11,7 +11,7 @@ use crate::observe::reading::{Reading, Stamped};
 use crate::report::catalogue::{CATALOGUE, Kind};
 use crate::report::cluster::BudgetStatus;
 use crate::report::default_counters::DEFAULTS;
-use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
+use crate::report::testing::{NOW, broken, device, empty, finding, hear_of, link, node};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -129,6 +129,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
         certificate_expires: Some(1),
         reload_failures: Some(1),
     };
+    hear_of(&mut report, "leaf-3");
     let text = encode(&report, Some(&told_cluster()), &stats, FULL);
     let exported: Vec<&str> = text
         .lines()

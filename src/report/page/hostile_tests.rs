@@ -17,7 +17,7 @@ use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::traffic::GpuPod;
 use crate::readiness::diary::{Change, Entry, What};
 use crate::report::cluster::{BudgetStatus, ClusterStatus};
-use crate::report::testing::{NOW, broken, finding, node};
+use crate::report::testing::{NOW, broken, finding, hear_of, node};
 use crate::report::{Jobs, State, XidSeen};
 use crate::units::Millis;
 use proptest::prelude::*;
@@ -65,6 +65,7 @@ fn poisoned(evil: &str) -> Report {
         process: Some(text()),
     });
     snapshot(&mut report, evil);
+    hear_of(&mut report, evil);
     jobs(&mut report, evil);
     report.diary = diary(evil);
     report

@@ -2,7 +2,7 @@ use super::*;
 use crate::check::Status;
 use crate::observe::rdma::{LinkLayer, PhysState};
 use crate::observe::reading::{Fault, FaultKind};
-use crate::report::testing::{broken, device, empty, finding, link, node};
+use crate::report::testing::{broken, device, empty, finding, hear_of, link, node};
 use crate::report::{Role, RoleFacts};
 use crate::units::Millis;
 
@@ -51,6 +51,12 @@ fn a_healthy_node_is_short() {
     assert!(text.contains("Rails: 7 of 7 active\n"));
     assert!(text.contains("Other ports: mlx5_7/1 active 400 Gb/s\n"));
     assert!(text.lines().count() <= 14, "{text}");
+    hear_of(&mut report, "leaf-3");
+    let text = encode(&report, Style::default());
+    assert!(
+        text.contains("\nNeighbors: mlx5_0/1 leaf-3 leaf-3, mlx5_1/1"),
+        "{text}"
+    );
 }
 
 #[test]

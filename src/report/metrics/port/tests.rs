@@ -1,9 +1,9 @@
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::SourceHealth;
-use crate::report::Report;
 use crate::report::metrics::{AgentStats, Options, encode};
-use crate::report::testing::{NOW, device, link, node};
+use crate::report::testing::{NOW, device, hear_of, link, node};
+use crate::report::{Report, Role};
 use std::sync::Arc;
 
 fn default_text(report: &Report) -> String {
@@ -87,4 +87,28 @@ fn a_rate_that_mlx5_has_no_name_for_is_the_interface_s() {
     let netdev = report.snapshot.netdevs.get_mut("eth0").unwrap();
     Arc::make_mut(netdev).value.speed_mbps = Reading::Value(800_000);
     assert!(has(&default_text(&report), &line(800)));
+}
+
+#[test]
+fn a_neighbor_holds_for_its_ttl_and_while_the_link_is_down() {
+    let mut report = node(2, LinkLayer::Ethernet);
+    hear_of(&mut report, "leaf-3");
+    let key = |rail| device(rail, LinkLayer::Ethernet).port_key(1);
+    report.roles.get_mut(&key(1)).unwrap().role = Role::Other;
+    let told = |report: &Report| {
+        let text = default_text(report);
+        let mut lines = text.lines();
+        let found = lines.find(|line| line.starts_with("selvage_port_neighbor_info{"));
+        let storage = text.contains("neighbor_info{device=\"mlx5_1\"");
+        assert!(!storage, "no rail: {text}");
+        found.map(str::to_string)
+    };
+    let line = "selvage_port_neighbor_info{device=\"mlx5_0\",port=\"1\",switch=\"leaf-3\",switch_port=\"leaf-3\"} 1";
+    assert_eq!(told(&report).as_deref(), Some(line));
+    let ttl = std::time::Duration::from_secs(120);
+    report.snapshot.at = NOW.plus(ttl);
+    assert_eq!(told(&report), None);
+    let down = link(PortState::Down, PhysState::Polling);
+    report.snapshot.links.insert(key(0), down);
+    assert_eq!(told(&report).as_deref(), Some(line));
 }

@@ -1,0 +1,168 @@
+//! Where the rails' cables lead, by LLDP.
+
+use super::{Candidate, Check, Context, PortView};
+use crate::observe::lldp::Neighbor;
+
+reasons! {
+    notice CHANGED = "NeighborChanged", CheckSwitchPort,
+        "A rail reaches another port of a switch than it did when the agent started: cables were moved, or swapped.",
+        "Look at whether the cable was moved on purpose, and whether the rail is still on the switch of its rail on the other nodes. Where it is right as it is now, run `selvage accept` on the node.";
+}
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: "neighbor",
+    title: "Neighbor",
+    what: "The switch's port that each rail reaches, by LLDP, against the first one since the agent started. Only with `agent.lldp = true`. A switch that was renamed, or replaced under its name, is the same one.",
+    reasons: REASONS,
+    timing: |policy| policy.neighbor.timing(),
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let rails = context.rails().filter(|rail| rail.is_active());
+    rails.filter_map(|rail| judge(context, rail)).collect()
+}
+
+fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
+    let (was, is) = (first(rail)?, context.neighbor(rail)?);
+    if was.is_same_port(is) {
+        return None;
+    }
+    let mut others = context.rails().filter(|other| other.key != rail.key);
+    let other = others.find(|other| first(other).is_some_and(|was| was.is_same_port(is)));
+    let whose = other.map_or_else(String::new, |other| {
+        format!(", where {} was before", other.subject)
+    });
+    let subject = &rail.subject;
+    let message = format!("{subject} was connected to {was} and now is to {is}{whose}");
+    Some(
+        (context.of_port(&CHANGED, rail, message))
+            .with("was", was.to_string())
+            .with_some("seen_before_by", other.map(|other| other.subject.as_str())),
+    )
+}
+
+fn first<'a>(rail: &PortView<'a>) -> Option<&'a Neighbor> {
+    rail.history?.first_neighbor.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, nic, tell};
+    use super::super::{link_errors, link_state};
+    use super::*;
+    use crate::check::roles::Role;
+    use crate::observe::lldp::Advertisement;
+    use crate::observe::rdma::{PhysState, PortState};
+    use crate::observe::reading::Stamped;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Rail `i` hears of this switch now.
+    fn hear(node: &mut Node, i: usize, switch: &str) {
+        let neighbor = Neighbor {
+            switch: switch.into(),
+            switch_port: "swp1".into(),
+            description: None,
+            ids: (format!("mac of {switch}"), "swp1".into()),
+        };
+        let ttl = Duration::from_secs(120);
+        let value = Advertisement { neighbor, ttl };
+        let heard = Arc::new(Stamped {
+            at: node.now,
+            value,
+        });
+        node.snapshot.lldp.insert(format!("eth{i}"), heard);
+    }
+
+    fn messages(node: &Node) -> Vec<String> {
+        let found = node.run(&CHECK).into_iter();
+        found.map(|found| found.message).collect()
+    }
+
+    #[test]
+    fn rails_that_were_swapped() {
+        let mut node = Node::roce();
+        for i in 0..3 {
+            hear(&mut node, i, &format!("leaf-{i}"));
+        }
+        node.tick(1);
+        assert_eq!(messages(&node), Vec::<String>::new());
+        hear(&mut node, 0, "leaf-1");
+        hear(&mut node, 1, "leaf-0");
+        hear(&mut node, 2, "leaf-9");
+        node.tick(1);
+        assert_eq!(
+            messages(&node),
+            [
+                "mlx5_0/1 was connected to leaf-0 swp1 and now is to leaf-1 swp1, where mlx5_1/1 was before",
+                "mlx5_1/1 was connected to leaf-1 swp1 and now is to leaf-0 swp1, where mlx5_0/1 was before",
+                "mlx5_2/1 was connected to leaf-2 swp1 and now is to leaf-9 swp1",
+            ]
+        );
+        let first = &node.run(&CHECK)[0];
+        assert_eq!(tell(first), "mlx5_0/1 NeighborChanged Degraded Notice");
+        assert_eq!(first.evidence["was"], "leaf-0 swp1");
+        assert_eq!(first.evidence["neighbor"], "leaf-1 swp1");
+        // `selvage accept`: it is right as it is now.
+        node.history.forget_best();
+        node.tick(1);
+        assert_eq!(messages(&node), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_silent_no_longer_holds_but_is_remembered_while_the_link_is_down() {
+        let mut node = Node::roce();
+        hear(&mut node, 0, "leaf-0");
+        node.tick(1);
+        hear(&mut node, 0, "leaf-1");
+        node.tick(119);
+        assert_eq!(messages(&node).len(), 1);
+        let known = |node: &Node| {
+            let context = node.context();
+            let rail = &context.ports()[0];
+            context
+                .neighbor(rail)
+                .map(|neighbor| neighbor.switch.clone())
+        };
+        assert_eq!(known(&node).as_deref(), Some("leaf-1"));
+        node.tick(1);
+        assert_eq!((known(&node), messages(&node)), (None, Vec::new()));
+        node.set_state(0, PortState::Down, PhysState::Polling);
+        node.tick(3600);
+        assert_eq!(known(&node).as_deref(), Some("leaf-1"));
+        let down = &node.run(&link_state::CHECK)[0];
+        assert!(
+            down.message.ends_with("; at the other end: leaf-1 swp1"),
+            "{}",
+            down.message
+        );
+        assert_eq!(down.evidence["neighbor"], "leaf-1 swp1");
+    }
+
+    #[test]
+    fn only_rails_and_only_links_are_told() {
+        let mut node = Node::roce();
+        hear(&mut node, 0, "leaf-0");
+        hear(&mut node, 1, "leaf-1");
+        node.set_role(1, Role::Other);
+        node.tick(1);
+        let context = node.context();
+        let neighbors = context
+            .ports()
+            .iter()
+            .map(|port| context.neighbor(port).is_some());
+        assert_eq!(neighbors.filter(|known| *known).count(), 1);
+        let of = |check: &Check, i: usize| {
+            let context = context.of_check(check);
+            let found = context.of_port(&CHANGED, &context.ports()[i], "what it is");
+            (found.message, found.evidence.contains_key("neighbor"))
+        };
+        let named = "what it is; at the other end: leaf-0 swp1";
+        assert_eq!(of(&link_errors::CHECK, 0), (named.into(), true));
+        assert_eq!(of(&CHECK, 0), ("what it is".into(), true));
+        assert_eq!(of(&link_errors::CHECK, 1), ("what it is".into(), false));
+        assert_eq!(context.ports()[0].key.device.0, nic(0));
+    }
+}
