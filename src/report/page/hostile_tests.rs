@@ -65,7 +65,8 @@ fn poisoned(evil: &str) -> Report {
         process: Some(text()),
     });
     snapshot(&mut report, evil);
-    hear_of(&mut report, evil);
+    // Where it is parsed, it is cut.
+    hear_of(&mut report, &evil.chars().take(128).collect::<String>());
     jobs(&mut report, evil);
     report.diary = diary(evil);
     report
