@@ -167,15 +167,17 @@ mod tests {
                 value,
             })
         };
-        let mut snapshot = Snapshot::default();
-        snapshot.netdevs = [("eth0", "bond1"), ("eth1", "bond0")]
-            .map(|(name, master)| (name.to_string(), leg(master)))
-            .into();
-        snapshot.lldp = [
-            ("eth0".to_string(), heard("leaf-0")),
-            ("eth1".to_string(), heard("leaf-1")),
-        ]
-        .into();
+        let netdevs = [("eth0", "bond1"), ("eth1", "bond0")];
+        let switches = [("eth0", "leaf-0"), ("eth1", "leaf-1")];
+        let snapshot = Snapshot {
+            netdevs: netdevs
+                .map(|(name, master)| (name.into(), leg(master)))
+                .into(),
+            lldp: switches
+                .map(|(name, switch)| (name.into(), heard(switch)))
+                .into(),
+            ..Snapshot::default()
+        };
         let named = |name| {
             snapshot
                 .neighbor(name, true)
