@@ -150,10 +150,7 @@ impl Leaf {
             &socket,
         ];
         let lldpd = net.start(&words, &files.join(format!("{name}.log")));
-        let leaf = Leaf { lldpd, net, socket };
-        leaf.configure(&["system", "hostname", name]);
-        leaf.configure(&["lldp", "tx-interval", "1"]);
-        leaf
+        Leaf { lldpd, net, socket }
     }
 
     fn lldpcli(&self, words: &[&str]) -> Option<String> {
@@ -172,7 +169,7 @@ impl Leaf {
         }
     }
 
-    /// Names the port that a cable is in. lldpd forgets what it is told of a port before it has seen it.
+    /// Names the port that a cable is in. What lldpd is told before it has seen the port, or while it starts, it forgets.
     fn name_port(&self, port: usize) {
         let (interface, name) = (&format!("Eth{port}"), &format!("Ethernet1/{port}"));
         let text = &format!("to gpu-01 rail{port}");
@@ -180,9 +177,15 @@ impl Leaf {
         self.net.run("ip", &up);
         let begin = Instant::now();
         let show = ["show", "interfaces", "ports", interface];
-        let named = |shown: &String| shown.contains(name) && shown.contains("to gpu-01");
+        let leaf = self.socket.rsplit('/').next().unwrap();
+        let named = |shown: &String| {
+            let mut words = [name, "to gpu-01", leaf, "TTL:          4\n"].into_iter();
+            words.all(|word| shown.contains(word))
+        };
         while !self.lldpcli(&show).as_ref().is_some_and(named) {
             assert!(begin.elapsed() < PATIENCE, "{:?}", self.lldpcli(&show));
+            self.configure(&["system", "hostname", leaf]);
+            self.configure(&["lldp", "tx-interval", "1"]);
             let of = ["ports", interface, "lldp"];
             self.configure(&[&of[..], &["portidsubtype", "local", name]].concat());
             self.configure(&[&of[..], &["portdescription", text]].concat());
