@@ -44,6 +44,7 @@ pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod evaluator;
+pub mod file_pattern;
 mod files;
 pub mod fleet;
 pub mod glob;

@@ -41,6 +41,8 @@ impl Row {
 pub const KERNEL_LOG: Row = Row::new("kernel_log", 10, true);
 /// Follows the logs of pods; their disk may hang.
 pub const POD_LOGS: Row = Row::new("pod_logs", 5, false);
+/// Follows log files of jobs outside of Kubernetes, a task for each directory; their disk may hang.
+pub const LOG_FILES: Row = Row::new("log_files", 30, false);
 /// Looks at pods' traffic.
 pub const TCP_WATCH: Row = Row::new("tcp_watch", 60, false);
 /// Writes the state directory, whose disk may hang.
@@ -283,8 +285,8 @@ impl Supervisor {
     /// How long a task has made no progress, if that is too long.
     pub fn silent(&self, row: Row) -> Option<Duration> {
         let tasks = lock(&self.0.tasks);
-        let task = tasks.iter().find(|task| task.row.name == row.name);
-        task.and_then(|task| task.silent())
+        let tasks = tasks.iter().filter(|task| task.row.name == row.name);
+        tasks.filter_map(|task| task.silent()).max()
     }
 
     /// A task that a restart of the process may help.

@@ -8,6 +8,7 @@ use std::path::Path;
 /// Rooms with the rooms that each may use, which stand above it: so there are no circles.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("file_pattern", &[]),
     ("glob", &[]),
     ("hash", &[]),
     ("blocking", &[]),
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "check",
             "cluster",
+            "file_pattern",
             "files",
             "glob",
             "settings_macro",
@@ -81,6 +83,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "clock",
             "cluster",
             "config",
+            "file_pattern",
             "glob",
             "host",
             "observe",

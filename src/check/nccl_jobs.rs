@@ -83,9 +83,12 @@ pub struct ContainerVerdict {
 }
 
 impl ContainerVerdict {
-    /// `namespace/pod/container`.
+    /// `namespace/pod/container`, or `job 12` without a pod.
     pub fn subject(&self) -> String {
         let key = &self.key;
+        if let Some(job) = key.job() {
+            return format!("job {job}");
+        }
         format!("{}/{}/{}", key.namespace, key.pod, key.container)
     }
 }

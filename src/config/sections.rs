@@ -3,6 +3,7 @@
 
 use super::listen::Listen;
 use crate::cluster::settings::BudgetMax;
+use crate::file_pattern::FilePattern;
 use crate::glob::Glob;
 use crate::settings_macro::{section, words};
 use crate::units::Span;
@@ -117,6 +118,11 @@ section! {
         logs: bool = true,
         /// Where the kubelet keeps pod logs; a relative path is below the host root.
         pod_logs: PathBuf = PathBuf::from("var/log/pods"),
+        /// Log files of jobs outside of Kubernetes (docs/slurm.md): patterns such as
+        /// `/var/log/nccl/%h.%p.log` (as NCCL_DEBUG_FILE) or `/shared/logs/slurm-%j.out` (as Slurm's
+        /// --output); `*` and other letters after % match any text. Directories have no wildcards; a
+        /// relative path is below the host root. At most 8 directories are followed.
+        log_files: Vec<FilePattern> = Vec::new(),
         /// Where a pod's job, variables and resource requests come from: auto, api, paths. auto asks
         /// the API server and falls back to the logs' paths where that is not allowed or
         /// cluster.mode is off.

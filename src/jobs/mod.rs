@@ -1,6 +1,7 @@
 //! NCCL in this node's jobs: what their logs say, what the kernel shows of pods that log nothing, and
 //! what pods ask for.
 
+mod log_files;
 mod persist;
 mod pod_log_reader;
 mod registry;
@@ -63,10 +64,13 @@ pub struct NodeJobs {
     pods: watch::Receiver<Arc<PodTable>>,
     /// GPUs of this node for the reader of logs; 0: unknown.
     node_gpus: Arc<AtomicU32>,
-    /// `None` where logs are not read.
-    supervisor: Option<Supervisor>,
-    /// Why logs cannot be read, if so; `None` before the first poll.
-    log_health: Option<Option<Fault>>,
+    /// Whether pods' logs are read, and whether log files are.
+    reads: (bool, bool),
+    supervisor: Supervisor,
+    /// Why pods' logs cannot be read, if so, and whether there are none; `None` before the first poll.
+    log_health: Option<(Option<Fault>, bool)>,
+    /// Why log files cannot be read, if so.
+    files_fault: Option<Fault>,
 }
 
 impl NodeJobs {
@@ -77,7 +81,8 @@ impl NodeJobs {
         tx: &mpsc::Sender<T>,
     ) -> Self {
         let node_gpus = Arc::new(AtomicU32::new(0));
-        if config.nccl.logs {
+        let reads = (config.nccl.logs, !config.nccl.log_files.is_empty());
+        if reads.0 || reads.1 {
             let gpus = Arc::clone(&node_gpus);
             pod_log_reader::spawn(config.clone(), inputs.clone(), gpus, tx.clone());
         }
@@ -88,8 +93,10 @@ impl NodeJobs {
             jobs: Arc::default(),
             pods: inputs.pods.clone(),
             node_gpus,
-            supervisor: config.nccl.logs.then(|| inputs.supervisor.clone()),
+            reads,
+            supervisor: inputs.supervisor.clone(),
             log_health: None,
+            files_fault: None,
         }
     }
 
@@ -104,7 +111,8 @@ impl NodeJobs {
                 jobs.fallback_namespaces = status.jobs.fallback_namespaces;
                 jobs.limited = status.jobs.limited;
                 jobs.logs = status.jobs.logs;
-                self.log_health = Some(status.fault);
+                self.log_health = Some((status.fault, status.absent));
+                self.files_fault = status.files_fault;
             }
         }
     }
@@ -145,14 +153,25 @@ impl NodeJobs {
 
     /// Reports how reading the logs goes; whether they were read once, as far as they can be.
     pub fn report_health(&self, sampler: &mut Sampler) -> bool {
-        let Some(supervisor) = &self.supervisor else {
+        let (pods, files) = self.reads;
+        if files {
+            let health = Followed {
+                read: self.log_health.is_some(),
+                fault: self.files_fault.clone(),
+                stalled: self.supervisor.silent(supervise::LOG_FILES),
+                ..Followed::default()
+            };
+            sampler.set_health("log_files", health);
+        }
+        if !pods {
             return true;
-        };
+        }
+        let (fault, absent) = self.log_health.clone().unwrap_or_default();
         let health = Followed {
             read: self.log_health.is_some(),
-            fault: self.log_health.clone().flatten(),
-            absent: self.log_health == Some(None) && self.jobs.logs.is_none(),
-            stalled: supervisor.silent(supervise::POD_LOGS),
+            fault,
+            absent,
+            stalled: self.supervisor.silent(supervise::POD_LOGS),
             via: None,
         };
         let answered = health.read || health.stalled.is_some();

@@ -1,5 +1,7 @@
-//! The thread that follows the logs of this node's pods for NCCL's lines.
+//! The thread that follows the logs of this node's pods for NCCL's lines, and judges them and those of
+//! log files.
 
+use super::log_files::LogFiles;
 use super::registry::{Change, PodLookup, Registry};
 use super::{Inputs, Update, persist};
 use crate::check::nccl_jobs::{FairShare, Jobs, LogReading, PodLimits};
@@ -44,8 +46,11 @@ const WARN: Duration = Duration::from_secs(60);
 pub struct PodLogStatus {
     /// Verdicts and progress; the other fields are empty.
     pub(super) jobs: Jobs,
-    /// Why logs cannot be read, if so.
+    /// Why pods' logs cannot be read, if so, and whether there are none.
     pub(super) fault: Option<Fault>,
+    pub(super) absent: bool,
+    /// Why a directory of log files cannot be read, if so.
+    pub(super) files_fault: Option<Fault>,
 }
 
 /// Starts the thread, which ends when the receiver of `tx` is dropped. Begun again after a panic, it
@@ -57,8 +62,11 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
     tx: mpsc::Sender<T>,
 ) {
     let supervisor = inputs.supervisor.clone();
+    let (patterns, node) = (&config.nccl.log_files, &config.agent.node_name);
+    let files = (!patterns.is_empty()).then(|| LogFiles::spawn(&inputs, patterns, node));
     supervisor.thread(supervise::POD_LOGS, STACK, move |task| {
-        let mut reader = Reader::new(&config, inputs.clone(), Arc::clone(&node_gpus));
+        let (inputs, files) = (inputs.clone(), files.clone());
+        let mut reader = Reader::new(&config, inputs, files, Arc::clone(&node_gpus));
         while !tx.is_closed() {
             task.beat();
             if let Some(status) = reader.step()
@@ -68,7 +76,7 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
             {
                 break;
             }
-            reader.follower.wait(WAIT);
+            reader.wait();
         }
         Ok(())
     });
@@ -78,7 +86,10 @@ struct Reader {
     hang_after: Duration,
     inputs: Inputs,
     node_gpus: Arc<AtomicU32>,
-    follower: Follower,
+    /// `None` where pods' logs are not read.
+    follower: Option<Follower>,
+    /// `None` where no log files are named.
+    files: Option<LogFiles>,
     registry: Registry,
     totals: LogReading,
     said: FairShare,
@@ -94,14 +105,20 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(config: &Config, inputs: Inputs, node_gpus: Arc<AtomicU32>) -> Self {
+    fn new(
+        config: &Config,
+        inputs: Inputs,
+        files: Option<LogFiles>,
+        node_gpus: Arc<AtomicU32>,
+    ) -> Self {
         let mut options = Options::new(&inputs.host, &config.nccl.pod_logs);
         options.containers = options.containers.max(config.nccl.containers);
         let mut registry = Registry::new(config.nccl.containers, config.nccl.memory().0);
         registry.at(inputs.clock.now(), None);
         options.resume = persist::load(&inputs.state, &mut registry);
         Reader {
-            follower: Follower::new(options),
+            follower: config.nccl.logs.then(|| Follower::new(options)),
+            files,
             registry,
             totals: LogReading::default(),
             said: FairShare::default(),
@@ -124,8 +141,16 @@ impl Reader {
     fn step(&mut self) -> Option<PodLogStatus> {
         let now = self.inputs.clock.now();
         self.registry.at(now, Some(jiff::Timestamp::now()));
-        let stats = self.follower.poll(now, &mut self.registry);
-        add(&mut self.totals, &stats);
+        let follower = self.follower.as_mut();
+        let stats = follower.map(|follower| follower.poll(now, &mut self.registry));
+        let stats = stats.unwrap_or_default();
+        add(&mut self.totals, stats.bytes, stats.lines_dropped);
+        let from_files = self
+            .files
+            .as_mut()
+            .map(|files| files.take(&mut self.registry));
+        let from_files = from_files.unwrap_or_default();
+        add(&mut self.totals, from_files.bytes, from_files.lines_dropped);
         let pods_changed = matches!(self.inputs.pods.has_changed(), Ok(true));
         let all = pods_changed || now.since(self.judged_at) >= JUDGE_ALL;
         if all {
@@ -133,12 +158,14 @@ impl Reader {
         }
         let (changed, announced) = self.judge(all);
         self.note_limits(now);
-        self.unsaved |= changed || stats.bytes > 0;
+        self.unsaved |= changed || stats.bytes + from_files.bytes > 0;
         // Saved at once, so that an announcement is not repeated however this run ends.
         if announced || self.unsaved && now.since(self.saved_at) >= SAVE {
             self.saved_at = now;
             self.unsaved = false;
-            persist::save(&self.inputs.saver, &self.registry, self.follower.state());
+            let read = self.follower.as_ref().map(Follower::state);
+            let read = read.unwrap_or_default();
+            persist::save(&self.inputs.saver, &self.registry, read);
         }
         let due = self.published.is_none() || now.since(self.published_at) >= PUBLISH;
         if !changed && !due {
@@ -146,10 +173,23 @@ impl Reader {
         }
         self.published_at = now;
         let mut status = status(&self.totals, &self.registry, &stats);
+        if let Some(files) = &self.files {
+            let known = status.jobs.logs.get_or_insert_with(|| self.totals.clone());
+            known.containers += files.count() as u64;
+            status.files_fault = files.fault();
+        }
         status.jobs.limited = self.limited;
         let news = self.published.as_ref() != Some(&status);
         self.published = Some(status.clone());
         news.then_some(status)
+    }
+
+    /// Blocks until there may be something new.
+    fn wait(&self) {
+        match &self.follower {
+            Some(follower) => follower.wait(WAIT),
+            None => std::thread::sleep(WAIT / 4),
+        }
     }
 
     /// Counts what bounds on pods took effect on, and warns once a minute at most.
@@ -180,7 +220,9 @@ impl Reader {
     /// Whether any verdict changed, and whether a pod got an Event.
     fn judge(&mut self, all: bool) -> (bool, bool) {
         let table = Arc::clone(&self.inputs.pods.borrow_and_update());
+        let files = self.files.as_ref();
         let look_up = |key: &ContainerKey| match table.by_uid.get(&key.uid) {
+            _ if key.job().is_some() => files.map_or(PodLookup::Gone, |files| files.look_up(key)),
             Some(facts) => PodLookup::Found(facts),
             None => match table.health {
                 Health::Known if table.left_out == 0 => PodLookup::Gone,
@@ -221,7 +263,7 @@ pub fn read_once(host: &Host, config: &Config, clock: Clock) -> Jobs {
         // Without wall time, an init that did not end does not hang: the job may be over.
         registry.at(now, None);
         let stats = follower.poll(now, &mut registry);
-        add(&mut totals, &stats);
+        add(&mut totals, stats.bytes, stats.lines_dropped);
         let late = now.since(began) >= config.intervals.deadline.duration();
         if stats.bytes == 0 && stats.behind == 0 || late {
             let hang_after = config.policy.nccl.init_hang_after.0;
@@ -237,6 +279,10 @@ fn publish(events: &EventSender, change: &Change) {
     let (container, summary) = (change.now.subject(), &verdict.summary);
     let event = |reason, kind| {
         let key = &change.now.key;
+        // A job outside of Kubernetes has no object that could have Events.
+        if key.job().is_some() {
+            return;
+        }
         let pod = PodRef {
             namespace: key.namespace.clone(),
             name: key.pod.clone(),
@@ -264,9 +310,9 @@ fn publish(events: &EventSender, change: &Change) {
 }
 
 /// Adds a poll to the sums over all polls.
-fn add(totals: &mut LogReading, stats: &PollStats) {
-    totals.bytes += stats.bytes;
-    totals.lines_dropped += stats.lines_dropped;
+fn add(totals: &mut LogReading, bytes: u64, lines_dropped: u64) {
+    totals.bytes += bytes;
+    totals.lines_dropped += lines_dropped;
 }
 
 fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLogStatus {
@@ -289,5 +335,11 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         logs,
         ..Jobs::default()
     };
-    PodLogStatus { jobs, fault }
+    let absent = jobs.logs.is_none();
+    PodLogStatus {
+        jobs,
+        fault,
+        absent,
+        files_fault: None,
+    }
 }

@@ -143,6 +143,18 @@ impl Registry {
         }
     }
 
+    /// Forgets jobs outside of Kubernetes that are not known any more.
+    pub(super) fn keep_jobs(&mut self, known: impl Fn(&ContainerKey) -> bool) {
+        let keys = self
+            .logs
+            .keys()
+            .filter(|key| key.job().is_some() && !known(key));
+        for key in keys.cloned().collect::<Vec<_>>() {
+            self.remove(&key);
+            self.changed = true;
+        }
+    }
+
     /// The verdicts to keep for a later run.
     pub(super) fn save(&self) -> Vec<SavedVerdict> {
         let announced = (self.logs.iter()).filter(|(_, log)| log.announced.is_some());
@@ -369,13 +381,21 @@ fn subject_of(key: &ContainerKey, via: Via, facts: Option<&PodFacts>) -> Contain
 fn job_name(container: &ContainerVerdict) -> String {
     let key = &container.key;
     match &container.job {
-        Some(job) => format!("{}/{}/{}", key.namespace, job.kind, job.name),
+        Some(job) => format!("{}/{}/{}", tenant(key), job.kind, job.name),
         None => pod_name(container),
     }
 }
 
 fn pod_name(container: &ContainerVerdict) -> String {
-    format!("{}/{}", container.key.namespace, container.key.uid)
+    format!("{}/{}", tenant(&container.key), container.key.uid)
+}
+
+/// Who may make up jobs: a namespace, or the user of a job outside of Kubernetes.
+fn tenant(key: &ContainerKey) -> &str {
+    match key.job() {
+        Some(_) => &key.uid,
+        None => &key.namespace,
+    }
 }
 
 impl JobLog {

@@ -16,6 +16,26 @@ pub struct ContainerKey {
     pub container: String,
 }
 
+/// What the UID of a job outside of Kubernetes begins with: no pod's does.
+const USER: &str = "user ";
+
+impl ContainerKey {
+    /// A job without a pod, by the user who owns its log and its number or name.
+    pub fn of_job(user: u32, job: &str) -> Self {
+        ContainerKey {
+            uid: format!("{USER}{user}"),
+            container: job.to_string(),
+            ..ContainerKey::default()
+        }
+    }
+
+    /// Number or name of a job without a pod.
+    pub fn job(&self) -> Option<&str> {
+        let is_job = self.pod.is_empty() && self.uid.starts_with(USER);
+        is_job.then_some(&self.container)
+    }
+}
+
 /// A pod as the API server describes it; unknown fields are empty or `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PodFacts {

@@ -314,7 +314,7 @@ fn next_due(due: Millis, interval: Duration, now: Millis) -> Millis {
 }
 
 /// Sources whose health is set by others ([`super::Sampler::set_health`]).
-const FOLLOWED_ELSEWHERE: [&str; 2] = ["kernel_log", "pod_logs"];
+const FOLLOWED_ELSEWHERE: [&str; 3] = ["kernel_log", "pod_logs", "log_files"];
 
 /// Brings the health of every scheduled source up to date; those followed elsewhere stay.
 pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {

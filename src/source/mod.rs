@@ -37,6 +37,7 @@ pub mod rdma_port;
 pub mod rdma_traffic;
 pub mod replay;
 pub mod routes;
+pub mod slurm_jobs;
 #[cfg(test)]
 pub(crate) mod testtree;
 pub mod topology;

@@ -53,6 +53,7 @@ BREAKAGES = [
     (RULES, "unless on (cluster, instance) selvage_fabric_ready", "unless on (instance) selvage_fabric_ready", unit("node")),
     (RULES, 'selvage_node_writes_total{result="dry_run"} > 0', 'selvage_node_writes_total{result="dry"} > 0', unit("node")),
     (RULES, 'withheld{reason="budget"}', "withheld", unit("fleet")),
+    (RULES, "container, job, exported_job) (selvage_nccl_tcp_fallback)", "container) (selvage_nccl_tcp_fallback)", unit("job")),
     (RULES, "(selvage_nccl_tcp_fallback) == 1", "(selvage_nccl_tcp_fallback) >= 0", unit("job")),
     (RULES, "lost:ratio > 0.1", "lost:ratio > 0.3", unit("fleet")),
     (RULES, "count >= 4)", "count >= 3)", unit("fleet")),

@@ -109,6 +109,33 @@ def a_job(cluster):
     row("a job with Prolog, Epilog and preflight as its TaskProlog", "never")
 
 
+# What a rank prints: on n6 data goes by TCP, on n7 by InfiniBand, and all of it is in one file.
+RANK = r"""
+case $SLURMD_NODENAME in n6) by=Socket;; *) by=IB;; esac
+head="$SLURMD_NODENAME:$$:$$ [0] NCCL INFO"
+echo "$head comm 0x8 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"
+echo "$head Channel 00/0 : 0[0] -> 8[0] [send] via NET/$by/0"
+sleep 120
+"""
+
+
+def nccl_log(cluster):
+    """NCCL's lines in the output of a job of two nodes: each node's agent counts its own."""
+    cluster.script("rank", f"#!/bin/sh{RANK}")
+    output = cluster.dir / "out" / "slurm-%j.out"
+    begun = time.monotonic()
+    done = cluster.run("sbatch", "--parsable", "-N2", "-w", "n6,n7", f"--output={output}",
+                       "--wrap", f"srun -N2 {cluster.dir}/rank", seconds=30)
+    expect(f"sbatch ends with {done.returncode}: {done.stderr}", done.returncode == 0)
+    job = done.stdout.strip()
+    until(f"n6's agent says that job {job} fell back", lambda: cluster.fallback("n6", job) == 1)
+    took = seconds(begun)
+    until(f"n7's agent says that job {job} did not", lambda: cluster.fallback("n7", job) == 0)
+    expect("n8 says nothing of a job of others", cluster.fallback("n8", job) is None)
+    row(f"NCCL of job {job} falls back to TCP on n6 and not on n7: its label after {took}", "never")
+    cluster.run("scancel", job)
+    (cluster.dir / "out" / f"slurm-{job}.out").unlink()
+    until("the job is gone with its file", lambda: cluster.fallback("n6", job) is None)
 
 
 def spine(cluster):
@@ -181,6 +208,7 @@ def check(cluster):
     print(f"{'':<76} {'drained':>9} {'resumed':>9}")
     own_drain(cluster)
     a_job(cluster)
+    nccl_log(cluster)
     another_hand(cluster)
     spine(cluster)
     controller_gone(cluster)

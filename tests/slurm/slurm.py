@@ -91,7 +91,7 @@ class Cluster:
         for words in ("link set lo up", "link add d0 type veth peer name d1",
                       "addr add 10.9.9.1/24 dev d0", "link set d0 up", "link set d1 up"):
             subprocess.run(["ip", *words.split()], check=True, timeout=10)
-        for name in ("state", "spool"):
+        for name in ("state", "spool", "out"):
             (self.dir / name).mkdir()
         self.write_programs()
         self.write_conf()
@@ -116,7 +116,8 @@ class Cluster:
     def start_agent(self, node):
         argv = [self.binary, "agent", f"--host-root={self.dir / 'trees' / node}",
                 f"--listen={self.address(node)}", f"--node-name={node}", "--log-level=warn"]
-        for setting in AGENT_SETTINGS:
+        # One directory for all nodes, as on a shared file system.
+        for setting in [*AGENT_SETTINGS, f"nccl.log_files={self.dir}/out/slurm-%j.out"]:
             argv += ["--set", setting]
         self.agents[node] = self.spawn(f"agent-{node}", *argv)
 
@@ -235,6 +236,14 @@ PartitionName=p Nodes=n[1-10] Default=YES State=UP
                 return json.load(answer)
         except urllib.error.URLError as error:
             raise OSError(str(error)) from None
+
+    def fallback(self, node, job):
+        """What a node's agent says of a job's fallback to TCP; nothing where it says nothing."""
+        with urllib.request.urlopen(f"http://{self.address(node)}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        labels = f'namespace="",pod="",container="",job="{job}"'
+        found = re.search(rf"^selvage_nccl_tcp_fallback\{{{labels}\}} (\d)$", text, re.MULTILINE)
+        return found and int(found[1])
 
     def link(self, node, is_up):
         """The link of a rail falls or comes back; the time."""

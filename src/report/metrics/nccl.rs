@@ -70,10 +70,15 @@ pub(crate) fn container(
     job: Option<&str>,
     verdict: &NcclVerdict,
 ) {
-    let (namespace, pod, container) = (&*key.namespace, &*key.pod, &*key.container);
-    let with = |more| [namespace, pod, container, more];
+    let (namespace, pod) = (&*key.namespace, &*key.pod);
+    // Without a pod, the job's name stands for it.
+    let (container, alone) = match key.job() {
+        Some(job) => ("", job),
+        None => (&*key.container, ""),
+    };
+    let with = |more| [namespace, pod, container, alone, more];
     let version = verdict.nccl_version.as_deref().unwrap_or_default();
-    let job = job.unwrap_or_default();
+    let job = job.unwrap_or(alone);
     let fallback = match verdict.tcp_fallback {
         Fallback::Yes => Some(true),
         Fallback::No | Fallback::Configured => Some(false),
@@ -81,11 +86,11 @@ pub(crate) fn container(
     };
     series! { out
         "selvage_nccl_job_info" [namespace, pod, container, job, version] true;
-        "selvage_nccl_tcp_fallback" [namespace, pod, container] fallback;
-        "selvage_nccl_network" [namespace, pod, container, verdict.network.as_str()] true;
-        "selvage_nccl_gpudirect_rdma" [namespace, pod, container] verdict.gdrdma;
-        "selvage_nccl_init_seconds" [namespace, pod, container] verdict.init_seconds;
-        "selvage_nccl_init_hangs" [namespace, pod, container] verdict.init_hangs_since.is_some();
+        "selvage_nccl_tcp_fallback" [namespace, pod, container, alone] fallback;
+        "selvage_nccl_network" [namespace, pod, container, alone, verdict.network.as_str()] true;
+        "selvage_nccl_gpudirect_rdma" [namespace, pod, container, alone] verdict.gdrdma;
+        "selvage_nccl_init_seconds" [namespace, pod, container, alone] verdict.init_seconds;
+        "selvage_nccl_init_hangs" [namespace, pod, container, alone] verdict.init_hangs_since.is_some();
     }
     for (transport, count) in verdict.channels.iter().filter(|(_, count)| **count > 0) {
         out.push("selvage_nccl_channels", &with(transport), *count);

@@ -2,6 +2,7 @@
 
 use super::message::scan::find;
 use crate::observe::nccl::{Level, Who};
+use crate::source::colour::without_colour;
 
 /// Calls `each` with author, level and message of each record of a line, in order. Sentences that
 /// quote NCCL's words are not records.
@@ -26,6 +27,19 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str))
     if let Some((who, level, from)) = open {
         each(who, level, message(line, from, line.len()));
     }
+}
+
+/// Host and process of a line's first record; no host where its records are of several. `None` without
+/// a record.
+pub fn author(line: &[u8]) -> Option<(String, Option<u32>)> {
+    let text = String::from_utf8_lossy(line);
+    let mut authors = Vec::new();
+    records(&without_colour(&text), |who, _, _| {
+        authors.push((who.host.to_string(), who.pid));
+    });
+    let (host, pid) = authors.first().cloned()?;
+    let one = authors.iter().all(|(other, _)| *other == host);
+    Some(if one { (host, pid) } else { Default::default() })
 }
 
 /// A record's message, without what others append.

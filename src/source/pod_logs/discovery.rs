@@ -4,7 +4,7 @@ use super::follower::{LogName, Logs};
 use super::listing::{self, is_gone};
 use super::log::{Log, Tools};
 use super::names;
-use super::options::{Container, Layout, Mark, ResumeState, Sink};
+use super::options::{Container, FlatFile, Layout, Mark, ResumeState, Sink};
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::Reading;
 use crate::source::tree::classify;
@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 
 /// Most containers looked for in one pod's directory.
 const MAX_CONTAINERS: usize = 256;
+
+/// Most places kept of files that are not followed any more, but are still there.
+const MAX_LET_GO: usize = 4096;
 
 /// The directories known.
 #[derive(Default)]
@@ -27,7 +30,8 @@ pub(super) struct Tree {
     state: Reading<()>,
     /// Nothing was listed yet.
     first: bool,
-    /// Where an earlier run stopped, of containers not seen yet; `None`: there was none.
+    /// Where an earlier run stopped, of containers not seen yet, and where files were let go; `None`:
+    /// there was no earlier run.
     pub(super) marks: Option<Vec<Mark>>,
 }
 
@@ -60,12 +64,15 @@ impl Tree {
 
     fn walk(&mut self, logs: &mut Logs, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
         self.root = listing::resolve(&tools.options.root, &tools.options.dir)?;
-        let most = tools.options.containers.saturating_mul(2);
         let mut found = BTreeSet::new();
-        for name in listing::names(&self.root, most)? {
+        for name in listing::names(&self.root, tools.options.names)? {
             match tools.options.layout {
                 Layout::Flat if name.kind.is_file() => {
-                    found.insert(("".into(), name.name.into_boxed_str()));
+                    let path = self.root.join(&name.name);
+                    let (name, path) = (name.name, &path);
+                    if sink.follows(&FlatFile { name: &name, path }) {
+                        found.insert(("".into(), name.into_boxed_str()));
+                    }
                 }
                 Layout::Pods if name.kind.is_dir() && names::pod_dir(&name.name).is_some() => {
                     self.list_pod(&name.name, logs, &mut found, tools);
@@ -75,6 +82,9 @@ impl Tree {
         }
         for (name, log) in logs.iter_mut().filter(|(_, log)| !log.removed) {
             if !found.contains(name) {
+                if tools.options.layout == Layout::Flat {
+                    self.let_go(log.mark());
+                }
                 log.remove(sink);
             }
             // In a flat layout, perhaps another file of this name.
@@ -87,6 +97,13 @@ impl Tree {
             }
         }
         Ok(())
+    }
+
+    /// Keeps the place in a file that may be written to again.
+    fn let_go(&mut self, mark: Option<Mark>) {
+        let marks = self.marks.get_or_insert_default();
+        marks.drain(..marks.len().saturating_sub(MAX_LET_GO - 1));
+        marks.extend(mark);
     }
 
     fn list_pod(

@@ -32,7 +32,7 @@ mod rotation;
 pub use follower::Follower;
 pub(crate) use names::pod_dir;
 pub use options::{
-    Container, Fingerprint, Layout, Mark, Options, Place, PollStats, ResumeState, Sink,
+    Container, Fingerprint, FlatFile, Layout, Mark, Options, Place, PollStats, ResumeState, Sink,
 };
 
 #[cfg(test)]

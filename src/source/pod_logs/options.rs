@@ -5,20 +5,44 @@ use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// One container whose log is followed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
-    /// As its directory names it. In [`Layout::Flat`] the container is the file's name, all else empty.
+    /// As its directory names it. In [`Layout::Flat`] the container is the file's name, all else is empty.
     pub key: ContainerKey,
     /// Restarts before the file that is read now: other lines, other processes.
     pub restart: u32,
 }
 
+/// A regular file in a directory with [`Layout::Flat`].
+#[derive(Debug, Clone, Copy)]
+pub struct FlatFile<'a> {
+    /// Its name.
+    pub name: &'a str,
+    pub(super) path: &'a Path,
+}
+
+impl FlatFile<'_> {
+    /// UID of its owner, and for how long it was not written to; a clock that is behind the file
+    /// server's makes that zero.
+    pub fn owner_and_age(&self) -> Option<(u32, Duration)> {
+        let meta = std::fs::symlink_metadata(self.path).ok()?;
+        let age = SystemTime::now().duration_since(meta.modified().ok()?);
+        Some((meta.uid(), age.unwrap_or_default()))
+    }
+}
+
 /// Receives the lines of all followed logs.
 pub trait Sink {
+    /// Whether a file is followed, or followed on; asked at each listing of a flat layout.
+    fn follows(&mut self, _file: &FlatFile<'_>) -> bool {
+        true
+    }
+
     /// Position in `chunk`, which begins with a line of the container, of the next byte of a wanted
     /// line at or after `from`. What makes a line wanted must not span a newline.
     fn wants(&self, container: &Container, chunk: &[u8], from: usize) -> Option<usize>;
@@ -67,6 +91,8 @@ pub struct Options {
     pub backlog: usize,
     /// Most containers that are followed at a time.
     pub containers: usize,
+    /// Most names read in the directory.
+    pub names: usize,
     /// Most files held open; others are opened for each read, at three times the cost.
     pub open_files: usize,
 }
@@ -98,6 +124,7 @@ impl Options {
             share: 16 << 10,
             backlog: 4 << 20,
             containers: 8192,
+            names: 16_384,
             open_files: usize::try_from(limit / 2).map_or(OPEN_FILES, |half| half.min(OPEN_FILES)),
         }
     }

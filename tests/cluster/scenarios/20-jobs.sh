@@ -24,7 +24,7 @@ scenario() {
     tell silent "$NCCL_TWO_NODES"
     wait_for 5 "the fallback" is 1 nccl_metric tcp_fallback silent
     wait_for 5 "its network" is 1 nccl_metric network silent worker 'network="socket"'
-    agent_metrics | grep -qF 'selvage_nccl_tcp_fallback{namespace="default",pod="silent",container="worker"} 1' || fail "labels: $(agent_metrics | grep tcp_fallback)"
+    agent_metrics | grep -qF 'selvage_nccl_tcp_fallback{namespace="default",pod="silent",container="worker",job=""} 1' || fail "labels: $(agent_metrics | grep tcp_fallback)"
     [ "$(nccl_report silent '"\(.job.kind)/\(.job.name)/\(.via)/\(.causes[0])"')" = PyTorchJob/llama/log/no_device ] ||
         fail "report: $(nccl_report silent .)"
     wait_for 10 "the event" is 1 pod_events silent NcclTcpFallback

@@ -28,7 +28,7 @@ scenario() {
     address=$(kube get pod train -o 'jsonpath={.status.podIP}')
     tell train "$NCCL_NO_IB"
     tell train "$NCCL_TWO_NODES"
-    wait_for 10 "the sidecar's own metrics" contains 'selvage_nccl_tcp_fallback{namespace="",pod="",container="worker"} 1' curl -sS -f -m 2 "http://$address:9950/metrics"
+    wait_for 10 "the sidecar's own metrics" contains 'selvage_nccl_tcp_fallback{namespace="",pod="",container="worker",job=""} 1' curl -sS -f -m 2 "http://$address:9950/metrics"
     wait_for 10 "the node agent has its word" is 1 nccl_metric tcp_fallback train
     [ "$(nccl_report train '"\(.container)/\(.via)/\(.job.name)"')" = worker/sidecar/bert ] || fail "report: $(nccl_report train .)"
     line=$(pod_log train default -c selvage-sidecar | tail -n 1)

@@ -1,0 +1,456 @@
+//! Log files of jobs outside of Kubernetes, as the settings name them: which lines are this node's,
+//! and whose.
+//!
+//! A directory may be shared by many nodes, so a line counts where its prefix (`HOST:PID:TID`) names
+//! this host. The process of that number names the job by its cgroup, if it runs as the file's owner;
+//! else the file's name does (`%j`), else another process of the file, else the file stands for a job.
+
+use super::Inputs;
+use super::registry::{PodLookup, Registry};
+use crate::check::nccl_jobs::LogReading;
+use crate::file_pattern::{FilePattern, NamedIds};
+use crate::observe::pod::{ContainerFacts, ContainerKey, Job, PodFacts};
+use crate::observe::reading::{Fault, Reading};
+use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
+use crate::source::nccl::prefix;
+use crate::source::pod_logs::{Container, FlatFile, Follower, Layout, Options, PollStats, Sink};
+use crate::source::slurm_jobs::{self, ProcessOwner};
+use crate::supervise;
+use crate::units::Millis;
+use memchr::memmem;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Stack of a directory's thread: paths, one line at a time.
+const STACK: usize = 512 * 1024;
+
+/// Most directories followed, a thread each.
+const MAX_DIRS: usize = 8;
+
+/// Most files followed in one directory, and of one owner in it.
+const MAX_FILES: usize = 1024;
+const MAX_FILES_OF_OWNER: usize = 256;
+
+/// Most processes remembered of one file.
+const MAX_WRITERS: usize = 64;
+
+/// Bytes read of each file in turn, and of all that lag behind, before what was read is handed over.
+const SHARE: usize = 2 << 10;
+const BATCH: usize = 256 << 10;
+
+/// A file that was not written for so long is let go once no process of its job is left; until then,
+/// its job counts as running.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// A file that was not written for longer is read at the start only where its name says that its job
+/// is running.
+const OLD: Duration = Duration::from_secs(86_400);
+
+/// How often directories are listed, jobs' processes looked for and batches sent though nothing changed.
+const LIST_EVERY: Duration = Duration::from_secs(5);
+
+/// Longest wait for new lines.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What one directory has to say.
+#[derive(Debug, Default)]
+struct Batch {
+    dir: usize,
+    /// New lines with their jobs; each line ends in a newline.
+    lines: Vec<(ContainerKey, Vec<u8>)>,
+    /// All jobs with a file there, as pods whose only container is the job; `None`: as before.
+    jobs: Option<BTreeMap<ContainerKey, PodFacts>>,
+    /// Sums since the last batch; counts and faults as they are now.
+    stats: PollStats,
+    /// Bytes gone before they were read.
+    lost: u64,
+}
+
+/// A directory with the patterns of its files.
+struct Directory {
+    inputs: Inputs,
+    hosts: Vec<String>,
+    patterns: Vec<FilePattern>,
+    files: BTreeMap<String, LogFile>,
+    /// It was not listed yet.
+    first: bool,
+    /// Jobs that had a process when it was listed first, once a file's name made that matter.
+    running: Option<BTreeSet<u32>>,
+    /// It did not exist at the last look.
+    absent: bool,
+    /// A process wrote its first line.
+    new_writer: bool,
+    now: Millis,
+    batch: Batch,
+}
+
+/// What is known of a file that is followed.
+#[derive(Debug, Default)]
+struct LogFile {
+    owner: u32,
+    named: NamedIds,
+    /// For how long it was not written to, when that was last looked up.
+    age: Duration,
+    aged_at: Millis,
+    writers: BTreeMap<u32, Writer>,
+    /// Job of the last line; `None` after a line of another host.
+    last: Option<ContainerKey>,
+    /// Job by the last process whose cgroup named one.
+    job: Option<u32>,
+}
+
+/// A process that wrote lines.
+#[derive(Debug, Clone)]
+struct Writer {
+    key: ContainerKey,
+    /// As it was when its first line was read, if it runs as the file's owner.
+    process: Option<ProcessOwner>,
+}
+
+/// What the threads of all directories said.
+#[derive(Debug, Clone)]
+pub(super) struct LogFiles {
+    batches: Arc<Mutex<Receiver<Batch>>>,
+    /// Number of directories.
+    all: usize,
+    /// The last word on each directory: its jobs, number of files, and why it cannot be read.
+    dirs: BTreeMap<usize, (BTreeMap<ContainerKey, PodFacts>, usize, Option<Fault>)>,
+}
+
+impl LogFiles {
+    /// Starts a thread for each directory; they end when this is dropped.
+    pub(super) fn spawn(inputs: &Inputs, patterns: &[FilePattern], node: &str) -> Self {
+        let (tx, rx) = sync_channel(2);
+        let mut dirs: BTreeMap<&Path, Vec<FilePattern>> = BTreeMap::new();
+        for pattern in patterns {
+            dirs.entry(pattern.dir()).or_default().push(pattern.clone());
+        }
+        let all = dirs.len().min(MAX_DIRS);
+        if dirs.len() > MAX_DIRS {
+            tracing::warn!(
+                directories = dirs.len(),
+                "nccl.log_files names more than {MAX_DIRS} directories; the others are not followed"
+            );
+        }
+        for (number, (dir, patterns)) in dirs.into_iter().take(MAX_DIRS).enumerate() {
+            let (inputs, node, tx) = (inputs.clone(), node.to_string(), tx.clone());
+            let (supervisor, dir) = (inputs.supervisor.clone(), dir.to_path_buf());
+            supervisor.thread(supervise::LOG_FILES, STACK, move |task| {
+                let directory = Directory::new(number, &inputs, patterns.clone(), &node);
+                directory.follow(&dir, &tx, || task.beat());
+                Ok(())
+            });
+        }
+        LogFiles {
+            batches: Arc::new(Mutex::new(rx)),
+            all,
+            dirs: BTreeMap::new(),
+        }
+    }
+
+    /// Hands new lines to the registry. Returns what was read.
+    pub(super) fn take(&mut self, registry: &mut Registry) -> LogReading {
+        let mut reading = LogReading::default();
+        let batches = Arc::clone(&self.batches);
+        let batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
+        for batch in batches.try_iter().take(2 * MAX_DIRS) {
+            reading.bytes += batch.stats.bytes;
+            reading.lines_dropped += batch.stats.lines_dropped;
+            registry.lost += batch.lost;
+            for (key, text) in batch.lines {
+                let job = Container { key, restart: 0 };
+                for line in text
+                    .split(|byte| *byte == b'\n')
+                    .filter(|line| !line.is_empty())
+                {
+                    registry.line(&job, line);
+                }
+            }
+            let fault = match batch.stats.root {
+                Reading::Failed(fault) => Some(fault),
+                _ => batch.stats.fault,
+            };
+            let dir = self.dirs.entry(batch.dir).or_default();
+            (dir.1, dir.2) = (batch.stats.containers, fault);
+            if let Some(jobs) = batch.jobs {
+                let before = std::mem::replace(&mut dir.0, jobs);
+                let complete = self.dirs.len() == self.all;
+                let known =
+                    |key: &ContainerKey| self.dirs.values().any(|dir| dir.0.contains_key(key));
+                registry.keep_jobs(|key| known(key) || !complete && !before.contains_key(key));
+            }
+        }
+        reading
+    }
+
+    /// What is known of a job.
+    pub(super) fn look_up(&self, key: &ContainerKey) -> PodLookup<'_> {
+        let known = self.dirs.values().filter_map(|(jobs, ..)| jobs.get(key));
+        match known.max_by_key(|job| (!job.finished, job.is_job(&key.container))) {
+            Some(job) if !job.finished => PodLookup::Found(job),
+            Some(_) => PodLookup::Gone,
+            None if self.dirs.len() == self.all => PodLookup::Gone,
+            None => PodLookup::Pending,
+        }
+    }
+
+    /// Number of files that are followed.
+    pub(super) fn count(&self) -> usize {
+        self.dirs.values().map(|(_, files, _)| files).sum()
+    }
+
+    /// Why a directory cannot be read, if so.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.dirs.values().find_map(|(.., fault)| fault.clone())
+    }
+}
+
+impl Directory {
+    fn new(dir: usize, inputs: &Inputs, patterns: Vec<FilePattern>, node: &str) -> Self {
+        let hostname = crate::source::tree::read_text(&inputs.host, "etc/hostname");
+        let names = [Some(node.to_string()), hostname.into_value()];
+        let short = |name: &String| name.trim().split('.').next().map(str::to_string);
+        let hosts = names.iter().flatten().filter_map(short);
+        Directory {
+            hosts: hosts.filter(|host| !host.is_empty()).collect(),
+            inputs: inputs.clone(),
+            patterns,
+            files: BTreeMap::new(),
+            first: true,
+            absent: false,
+            running: None,
+            new_writer: false,
+            now: Millis(0),
+            batch: Batch {
+                dir,
+                ..Batch::default()
+            },
+        }
+    }
+
+    /// Until the receiver is gone.
+    fn follow(mut self, dir: &Path, tx: &SyncSender<Batch>, beat: impl Fn()) {
+        let options = Options {
+            layout: Layout::Flat,
+            containers: MAX_FILES,
+            list_every: LIST_EVERY,
+            share: SHARE,
+            backlog: BATCH,
+            ..Options::new(&self.inputs.host, dir)
+        };
+        let mut follower = Follower::new(options);
+        let mut due = Millis(0);
+        loop {
+            beat();
+            let now = self.inputs.clock.now();
+            self.poll(&mut follower, now);
+            if self.new_writer || now >= due {
+                self.batch.jobs = Some(self.jobs());
+                (self.new_writer, due) = (false, now.plus(LIST_EVERY));
+            }
+            if self.batch.jobs.is_some() || !self.batch.lines.is_empty() {
+                let next = Batch {
+                    dir: self.batch.dir,
+                    ..Batch::default()
+                };
+                let mut batch = std::mem::replace(&mut self.batch, next);
+                // Until there is room, nothing more is read.
+                while let Err(error) = tx.try_send(batch) {
+                    let TrySendError::Full(full) = error else {
+                        return;
+                    };
+                    batch = full;
+                    beat();
+                    follower.wait(WAIT);
+                }
+            }
+            follower.wait(WAIT);
+        }
+    }
+
+    fn poll(&mut self, follower: &mut Follower, now: Millis) {
+        self.now = now;
+        let stats = follower.poll(now, self);
+        let absent = stats.root == Reading::Absent;
+        if absent && !std::mem::replace(&mut self.absent, absent) {
+            let dir = self.patterns.first().map(FilePattern::dir);
+            tracing::warn!(
+                ?dir,
+                "directory of nccl.log_files does not exist; waiting for it"
+            );
+        }
+        self.first &= stats.root.value().is_none();
+        let before = &self.batch.stats;
+        self.batch.stats = PollStats {
+            bytes: before.bytes + stats.bytes,
+            lines_dropped: before.lines_dropped + stats.lines_dropped,
+            fault: stats.fault.clone().or_else(|| before.fault.clone()),
+            ..stats
+        };
+    }
+
+    /// Jobs of the files, and whether they have ended: no process of theirs is left, and nothing was
+    /// written for a while.
+    fn jobs(&self) -> BTreeMap<ContainerKey, PodFacts> {
+        let mut jobs: BTreeMap<ContainerKey, PodFacts> = BTreeMap::new();
+        for file in self.files.values() {
+            let recent = file.age + self.now.since(file.aged_at) < QUIET;
+            for (pid, writer) in &file.writers {
+                let finished = !recent && !self.is_alive(*pid, writer);
+                let proven = writer.process.is_some_and(|process| process.job.is_some());
+                let new = || facts(&writer.key, proven, finished);
+                let job = jobs.entry(writer.key.clone()).or_insert_with(new);
+                if !finished {
+                    job.finished = false;
+                }
+            }
+        }
+        jobs
+    }
+
+    fn is_alive(&self, pid: u32, writer: &Writer) -> bool {
+        writer.process.is_some() && slurm_jobs::owner_of(&self.inputs.host, pid) == writer.process
+    }
+
+    /// Whether a file's name says that its job is running.
+    fn is_running(&mut self, owner: u32, named: NamedIds) -> bool {
+        let host = &self.inputs.host;
+        let owns =
+            |pid| slurm_jobs::owner_of(host, pid).is_some_and(|process| process.user == owner);
+        let running = self
+            .running
+            .get_or_insert_with(|| slurm_jobs::running(host));
+        named.pid.is_some_and(owns) || named.job.is_some_and(|job| running.contains(&job))
+    }
+
+    /// The job of a process that wrote to a file.
+    fn writer(&self, name: &str, file: &LogFile, pid: u32) -> Writer {
+        let process = slurm_jobs::owner_of(&self.inputs.host, pid);
+        let process = process.filter(|process| process.user == file.owner);
+        let by_cgroup = process.and_then(|process| process.job);
+        let job = by_cgroup.or(file.named.job).or(file.job);
+        let job = job.map_or_else(|| name.to_string(), |job| job.to_string());
+        let key = ContainerKey::of_job(file.owner, &job);
+        Writer { key, process }
+    }
+}
+
+/// A job as a pod with one container. Only what its cgroup names is known to be a job of this node.
+fn facts(key: &ContainerKey, proven: bool, finished: bool) -> PodFacts {
+    let name = key.container.clone();
+    let slurm = name.bytes().all(|byte| byte.is_ascii_digit());
+    let kind = if slurm { "Slurm" } else { "file" };
+    let container = ContainerFacts {
+        gpus: proven.into(),
+        may_lock_memory: true,
+        privileged: true,
+        other_devices: true,
+        ..ContainerFacts::default()
+    };
+    PodFacts {
+        uid: key.uid.clone(),
+        job: Some(Job {
+            kind: kind.into(),
+            name: name.clone(),
+        }),
+        host_network: true,
+        finished,
+        containers: [(name, container)].into(),
+        ..PodFacts::default()
+    }
+}
+
+impl Sink for Directory {
+    fn follows(&mut self, file: &FlatFile<'_>) -> bool {
+        let patterns = self.patterns.iter();
+        let Some(named) = { patterns }.find_map(|of| of.matches(file.name, &self.hosts)) else {
+            return false;
+        };
+        let Some((owner, age)) = file.owner_and_age() else {
+            return false;
+        };
+        let now = self.now;
+        if let Some(known) = self.files.get_mut(file.name) {
+            (known.age, known.aged_at) = (age, now);
+            let known = known.writers.clone();
+            return age < QUIET
+                || known
+                    .iter()
+                    .any(|(pid, writer)| self.is_alive(*pid, writer));
+        }
+        let limit = if self.first { OLD } else { QUIET };
+        if age >= limit && !(self.first && self.is_running(owner, named)) {
+            return false;
+        }
+        let of_owner = self.files.values().filter(|file| file.owner == owner);
+        if self.files.len() >= MAX_FILES || of_owner.count() >= MAX_FILES_OF_OWNER {
+            return false;
+        }
+        let aged_at = now;
+        let new = LogFile {
+            owner,
+            named,
+            age,
+            aged_at,
+            ..LogFile::default()
+        };
+        self.files.insert(file.name.to_string(), new);
+        true
+    }
+
+    fn wants(&self, _: &Container, chunk: &[u8], from: usize) -> Option<usize> {
+        anchor::find(chunk, from)
+    }
+
+    fn line(&mut self, file: &Container, line: &[u8]) {
+        let name = &file.key.container;
+        // What a sidecar says of containers is for their pod's own log.
+        if memmem::find(line, VERDICT_SCHEMA.as_bytes()).is_some() {
+            return;
+        }
+        let Some(mut of) = self.files.remove(name) else {
+            return;
+        };
+        match prefix::author(line) {
+            Some((host, pid)) if self.hosts.iter().any(|own| own.eq_ignore_ascii_case(&host)) => {
+                let pid = pid.unwrap_or_default();
+                let writer = match of.writers.get(&pid) {
+                    Some(writer) => writer.clone(),
+                    None => self.writer(name, &of, pid),
+                };
+                of.job = writer.process.and_then(|process| process.job).or(of.job);
+                of.last = Some(writer.key.clone());
+                if of.writers.len() < MAX_WRITERS && of.writers.insert(pid, writer).is_none() {
+                    self.new_writer = true;
+                }
+            }
+            Some(_) => of.last = None,
+            None => {}
+        }
+        if let Some(key) = &of.last {
+            let lines = &mut self.batch.lines;
+            if lines.last().is_none_or(|(last, _)| last != key) {
+                lines.push((key.clone(), Vec::new()));
+            }
+            if let Some((_, text)) = lines.last_mut() {
+                text.extend_from_slice(line);
+                text.push(b'\n');
+            }
+        }
+        self.files.insert(name.clone(), of);
+    }
+
+    fn lost(&mut self, file: &Container, bytes: u64) {
+        self.batch.lost += bytes;
+        if let Some(of) = self.files.get_mut(&file.key.container) {
+            of.last = None;
+        }
+    }
+
+    fn gone(&mut self, file: &Container) {
+        self.files.remove(&file.key.container);
+    }
+}

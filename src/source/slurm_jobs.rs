@@ -1,0 +1,127 @@
+//! Slurm's jobs by their processes: `/proc/[pid]/cgroup` names the job where Slurm tracks processes by
+//! cgroups (slurm src/plugins/cgroup).
+//!
+//! | cgroup | path |
+//! |---|---|
+//! | v2 | `/system.slice/slurmstepd.scope/job_12/step_0/user/task_0` |
+//! | v2, several slurmd | `/system.slice/gpu-1_slurmstepd.scope/job_12/…` |
+//! | v1 | `/slurm/uid_1000/job_12/step_batch` |
+
+use crate::host::Host;
+use crate::observe::reading::Reading;
+use crate::source::tree;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Most processes examined in one walk: the kernel's own default for pid_max.
+const MAX_PROCESSES: usize = 32_768;
+
+/// Both files are shorter; longer ones are cut.
+const MAX_BYTES: usize = 16 << 10;
+
+/// Who runs a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessOwner {
+    /// UID by which it makes files.
+    pub user: u32,
+    /// Number of the Slurm job that it belongs to.
+    pub job: Option<u32>,
+}
+
+/// Who runs a process; `None` if there is none of this number.
+pub fn owner_of(host: &Host, pid: u32) -> Option<ProcessOwner> {
+    let text = |name: &str| match tree::read_bytes(host, file(pid, name), MAX_BYTES) {
+        Reading::Value(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => None,
+    };
+    let user = user_of(&text("status")?)?;
+    let job = text("cgroup").as_deref().and_then(job_of);
+    Some(ProcessOwner { user, job })
+}
+
+/// Numbers of the jobs that have a process.
+pub fn running(host: &Host) -> BTreeSet<u32> {
+    let names = tree::list(host, "proc").into_value().unwrap_or_default();
+    let pids = names.iter().filter_map(|name| name.parse().ok());
+    let jobs = pids.take(MAX_PROCESSES).filter_map(|pid| {
+        let bytes = tree::read_bytes(host, file(pid, "cgroup"), MAX_BYTES).into_value()?;
+        job_of(&String::from_utf8_lossy(&bytes))
+    });
+    jobs.collect()
+}
+
+fn file(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("proc/{pid}/{name}"))
+}
+
+/// The job in a process's list of cgroups, `id:controllers:path` a line.
+fn job_of(text: &str) -> Option<u32> {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let job = |path: &str| {
+        let parts: Vec<&str> = path.split('/').collect();
+        parts.windows(2).find_map(|pair| match pair {
+            [above, job] if above.ends_with("slurmstepd.scope") || above.starts_with("uid_") => {
+                job.strip_prefix("job_")?.parse().ok()
+            }
+            _ => None,
+        })
+    };
+    { paths }.find_map(job)
+}
+
+/// `Uid:` in a process's status: real, effective, saved and filesystem UID (proc(5)).
+fn user_of(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_ascii_whitespace().nth(3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    #[test]
+    fn jobs_in_cgroups() {
+        for (text, want) in [
+            (
+                "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0\n",
+                Some(12),
+            ),
+            (
+                "0::/system.slice/gpu-1_slurmstepd.scope/job_7/step_batch/slurm\n",
+                Some(7),
+            ),
+            (
+                "9:cpuset:/\n5:memory:/slurm/uid_1000/job_12/step_batch/task_0\n",
+                Some(12),
+            ),
+            ("5:memory:/slurm_gpu-1/uid_0/job_3\n", Some(3)),
+            ("0::/system.slice/slurmstepd.scope/system\n", None),
+            ("0::/user.slice/user-1000.slice/job_12\n", None),
+            ("0::/system.slice/slurmstepd.scope/job_x\n", None),
+            ("0::/\n", None),
+            ("", None),
+        ] {
+            assert_eq!(job_of(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn processes() {
+        let tree = TestTree::new();
+        tree.file(
+            "proc/10/cgroup",
+            "0::/system.slice/slurmstepd.scope/job_12/step_0\n",
+        );
+        tree.file("proc/10/status", "Name:\tpython\nUid:\t0\t0\t0\t1000\n");
+        tree.file("proc/11/status", "Name:\tbash\nUid:\t0\t0\t0\t0\n");
+        tree.file("proc/12/status", "Name:\tbash\n");
+        let host = tree.host();
+        let owner = |user, job| Some(ProcessOwner { user, job });
+        assert_eq!(owner_of(&host, 10), owner(1000, Some(12)));
+        assert_eq!(owner_of(&host, 11), owner(0, None));
+        assert_eq!(owner_of(&host, 12), None);
+        assert_eq!(owner_of(&host, 13), None);
+        assert_eq!(running(&host), [12].into());
+    }
+}
