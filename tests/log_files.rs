@@ -65,6 +65,15 @@ impl Rig {
         parse(&body).iter().find(of_job).map(|series| series.value)
     }
 
+    fn until_channels(&self, job: &str, transport: &str) {
+        let labels = format!(r#"container="",job="{job}",transport="{transport}"}} 1"#);
+        let end = Instant::now() + BOUND;
+        while !get(&self.agent.address, "/metrics").1.contains(&labels) {
+            assert!(Instant::now() < end, "no {labels}");
+            std::thread::yield_now();
+        }
+    }
+
     fn until(&self, job: &str, want: Option<f64>) {
         let end = Instant::now() + BOUND;
         while self.fallback(job) != want {
@@ -141,17 +150,16 @@ fn jobs_are_named_by_cgroup_and_by_the_files_names() {
     append(&out, &rank("gpu-1", 88, "Socket"));
     rig.until("8", Some(1.0));
     fs::rename(&out, rig.path("shared/slurm-8.out.1")).unwrap();
-    append(&out, &rank("gpu-1", 88, "Socket"));
+    append(&out, &rank("gpu-1", 88, "IB"));
+    rig.until_channels("8", "net_ib");
     File::options()
         .write(true)
         .open(&out)
         .unwrap()
         .set_len(0)
         .unwrap();
-    append(
-        &out,
-        "gpu-1:88:88 [0] NCCL WARN Got completion from peer with error 12\n",
-    );
+    append(&out, &rank("gpu-1", 88, "OFI"));
+    rig.until_channels("8", "net_ofi");
     append(&rig.path("shared/slurm-9.out"), &rank("gpu-1", 9, "Socket"));
     rig.until("9", Some(1.0));
     // Deleted: the job goes with its file.

@@ -195,6 +195,7 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
     }
     match pod.host_network {
         Some(false) => by_tcp(node, pod, moved),
+        Some(true) if pod.pod.alone => by_tcp(node, pod, moved),
         Some(true) => unknown(
             "HostNetwork",
             "it shares the node's network namespace: its traffic cannot be separated from the node's",
@@ -232,9 +233,13 @@ fn by_tcp(node: &NodeRdma, pod: &PodTraffic, moved: &Moved) -> Opinion {
                 ("DatagramOnly", why)
             }
             PodQps::Known(_) => {
-                let (processes, gpus, way) = (pod.processes, pod.pod.gpus, one_way(moved));
+                let (processes, way) = (pod.processes, one_way(moved));
+                let whose = match (pod.pod.alone, pod.pod.gpus) {
+                    (true, _) => "on a host with GPUs and no other job".to_string(),
+                    (false, gpus) => format!("with {gpus} GPUs"),
+                };
                 let message = format!(
-                    "{processes} processes with {gpus} GPUs move {rate} by TCP and own no RDMA queue pair{way}"
+                    "{processes} processes {whose} move {rate} by TCP and own no RDMA queue pair{way}"
                 );
                 return (State::Suspect, "TcpOnly", message);
             }

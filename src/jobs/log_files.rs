@@ -8,13 +8,16 @@
 use super::Inputs;
 use super::registry::{PodLookup, Registry};
 use crate::check::nccl_jobs::LogReading;
+use crate::clock::Clock;
 use crate::file_pattern::{FilePattern, NamedIds};
+use crate::host::Host;
 use crate::observe::pod::{ContainerFacts, ContainerKey, Job, PodFacts};
 use crate::observe::reading::{Fault, Reading};
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::nccl::prefix;
 use crate::source::pod_logs::{Container, FlatFile, Follower, Layout, Options, PollStats, Sink};
 use crate::source::slurm_jobs::{self, ProcessOwner};
+use crate::source::tree;
 use crate::supervise;
 use crate::units::Millis;
 use memchr::memmem;
@@ -71,7 +74,7 @@ struct Batch {
 
 /// A directory with the patterns of its files.
 struct Directory {
-    inputs: Inputs,
+    host: Arc<Host>,
     hosts: Vec<String>,
     patterns: Vec<FilePattern>,
     files: BTreeMap<String, LogFile>,
@@ -81,6 +84,8 @@ struct Directory {
     running: Option<BTreeSet<u32>>,
     /// It did not exist at the last look.
     absent: bool,
+    /// That a file cannot be read was logged.
+    warned: bool,
     /// A process wrote its first line.
     new_writer: bool,
     now: Millis,
@@ -116,8 +121,19 @@ pub(super) struct LogFiles {
     batches: Arc<Mutex<Receiver<Batch>>>,
     /// Number of directories.
     all: usize,
-    /// The last word on each directory: its jobs, number of files, and why it cannot be read.
-    dirs: BTreeMap<usize, (BTreeMap<ContainerKey, PodFacts>, usize, Option<Fault>)>,
+    dirs: BTreeMap<usize, Latest>,
+}
+
+/// The last word on a directory.
+#[derive(Debug, Clone, Default)]
+struct Latest {
+    jobs: BTreeMap<ContainerKey, PodFacts>,
+    /// Number of files.
+    files: usize,
+    /// Why it cannot be read.
+    fault: Option<Fault>,
+    /// What was there at the start was read.
+    caught_up: bool,
 }
 
 impl LogFiles {
@@ -136,11 +152,12 @@ impl LogFiles {
             );
         }
         for (number, (dir, patterns)) in dirs.into_iter().take(MAX_DIRS).enumerate() {
-            let (inputs, node, tx) = (inputs.clone(), node.to_string(), tx.clone());
-            let (supervisor, dir) = (inputs.supervisor.clone(), dir.to_path_buf());
-            supervisor.thread(supervise::LOG_FILES, STACK, move |task| {
-                let directory = Directory::new(number, &inputs, patterns.clone(), &node);
-                directory.follow(&dir, &tx, || task.beat());
+            let (host, clock, tx) = (Arc::clone(&inputs.host), inputs.clock, tx.clone());
+            let (node, dir) = (node.to_string(), dir.to_path_buf());
+            (inputs.supervisor).thread(supervise::LOG_FILES, STACK, move |task| {
+                let host = Arc::clone(&host);
+                let directory = Directory::new(number, host, patterns.clone(), &node);
+                directory.follow(&dir, clock, &tx, || task.beat());
                 Ok(())
             });
         }
@@ -169,58 +186,67 @@ impl LogFiles {
                     registry.line(&job, line);
                 }
             }
-            let fault = match batch.stats.root {
-                Reading::Failed(fault) => Some(fault),
-                _ => batch.stats.fault,
-            };
             let dir = self.dirs.entry(batch.dir).or_default();
-            (dir.1, dir.2) = (batch.stats.containers, fault);
+            dir.files = batch.stats.containers;
+            dir.caught_up |= batch.stats.behind == 0;
+            dir.fault = match batch.stats.root {
+                Reading::Failed(fault) => Some(fault),
+                _ => None,
+            };
             if let Some(jobs) = batch.jobs {
-                let before = std::mem::replace(&mut dir.0, jobs);
-                let complete = self.dirs.len() == self.all;
-                let known =
-                    |key: &ContainerKey| self.dirs.values().any(|dir| dir.0.contains_key(key));
+                let before = std::mem::replace(&mut dir.jobs, jobs);
+                let complete = self.is_complete();
+                let known = |key: &ContainerKey| {
+                    let mut dirs = self.dirs.values();
+                    dirs.any(|dir| dir.jobs.contains_key(key))
+                };
                 registry.keep_jobs(|key| known(key) || !complete && !before.contains_key(key));
             }
         }
         reading
     }
 
+    /// Whether all directories were read once.
+    fn is_complete(&self) -> bool {
+        self.dirs.values().filter(|dir| dir.caught_up).count() == self.all
+    }
+
     /// What is known of a job.
     pub(super) fn look_up(&self, key: &ContainerKey) -> PodLookup<'_> {
-        let known = self.dirs.values().filter_map(|(jobs, ..)| jobs.get(key));
+        let known = self.dirs.values().filter_map(|dir| dir.jobs.get(key));
         match known.max_by_key(|job| (!job.finished, job.is_job(&key.container))) {
             Some(job) if !job.finished => PodLookup::Found(job),
             Some(_) => PodLookup::Gone,
-            None if self.dirs.len() == self.all => PodLookup::Gone,
+            None if self.is_complete() => PodLookup::Gone,
             None => PodLookup::Pending,
         }
     }
 
     /// Number of files that are followed.
     pub(super) fn count(&self) -> usize {
-        self.dirs.values().map(|(_, files, _)| files).sum()
+        self.dirs.values().map(|dir| dir.files).sum()
     }
 
     /// Why a directory cannot be read, if so.
     pub(super) fn fault(&self) -> Option<Fault> {
-        self.dirs.values().find_map(|(.., fault)| fault.clone())
+        self.dirs.values().find_map(|dir| dir.fault.clone())
     }
 }
 
 impl Directory {
-    fn new(dir: usize, inputs: &Inputs, patterns: Vec<FilePattern>, node: &str) -> Self {
-        let hostname = crate::source::tree::read_text(&inputs.host, "etc/hostname");
+    fn new(dir: usize, host: Arc<Host>, patterns: Vec<FilePattern>, node: &str) -> Self {
+        let hostname = tree::read_text(&host, "etc/hostname");
         let names = [Some(node.to_string()), hostname.into_value()];
         let short = |name: &String| name.trim().split('.').next().map(str::to_string);
         let hosts = names.iter().flatten().filter_map(short);
         Directory {
             hosts: hosts.filter(|host| !host.is_empty()).collect(),
-            inputs: inputs.clone(),
+            host,
             patterns,
             files: BTreeMap::new(),
             first: true,
             absent: false,
+            warned: false,
             running: None,
             new_writer: false,
             now: Millis(0),
@@ -231,21 +257,24 @@ impl Directory {
         }
     }
 
-    /// Until the receiver is gone.
-    fn follow(mut self, dir: &Path, tx: &SyncSender<Batch>, beat: impl Fn()) {
-        let options = Options {
+    fn follower(&self, dir: &Path) -> Follower {
+        Follower::new(Options {
             layout: Layout::Flat,
             containers: MAX_FILES,
             list_every: LIST_EVERY,
             share: SHARE,
             backlog: BATCH,
-            ..Options::new(&self.inputs.host, dir)
-        };
-        let mut follower = Follower::new(options);
+            ..Options::new(&self.host, dir)
+        })
+    }
+
+    /// Until the receiver is gone.
+    fn follow(mut self, dir: &Path, clock: Clock, tx: &SyncSender<Batch>, beat: impl Fn()) {
+        let mut follower = self.follower(dir);
         let mut due = Millis(0);
         loop {
             beat();
-            let now = self.inputs.clock.now();
+            let now = clock.now();
             self.poll(&mut follower, now);
             if self.new_writer || now >= due {
                 self.batch.jobs = Some(self.jobs());
@@ -283,11 +312,18 @@ impl Directory {
             );
         }
         self.first &= stats.root.value().is_none();
+        if let Some(fault) = &stats.fault
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            tracing::warn!(
+                detail = fault.detail,
+                "log files of nccl.log_files cannot be read"
+            );
+        }
         let before = &self.batch.stats;
         self.batch.stats = PollStats {
             bytes: before.bytes + stats.bytes,
             lines_dropped: before.lines_dropped + stats.lines_dropped,
-            fault: stats.fault.clone().or_else(|| before.fault.clone()),
             ..stats
         };
     }
@@ -312,12 +348,12 @@ impl Directory {
     }
 
     fn is_alive(&self, pid: u32, writer: &Writer) -> bool {
-        writer.process.is_some() && slurm_jobs::owner_of(&self.inputs.host, pid) == writer.process
+        writer.process.is_some() && slurm_jobs::owner_of(&self.host, pid) == writer.process
     }
 
     /// Whether a file's name says that its job is running.
     fn is_running(&mut self, owner: u32, named: NamedIds) -> bool {
-        let host = &self.inputs.host;
+        let host = &self.host;
         let owns =
             |pid| slurm_jobs::owner_of(host, pid).is_some_and(|process| process.user == owner);
         let running = self
@@ -328,7 +364,7 @@ impl Directory {
 
     /// The job of a process that wrote to a file.
     fn writer(&self, name: &str, file: &LogFile, pid: u32) -> Writer {
-        let process = slurm_jobs::owner_of(&self.inputs.host, pid);
+        let process = slurm_jobs::owner_of(&self.host, pid);
         let process = process.filter(|process| process.user == file.owner);
         let by_cgroup = process.and_then(|process| process.job);
         let job = by_cgroup.or(file.named.job).or(file.job);
@@ -454,3 +490,6 @@ impl Sink for Directory {
         self.files.remove(&file.key.container);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,9 @@
 use super::{Inputs, Update};
 use crate::check::nccl_suspect::{self, Suspect};
 use crate::config::Config;
-use crate::observe::pod::PodFacts;
-use crate::source::device_checkpoint;
-use crate::source::pod_processes;
+use crate::observe::pod::{Job, PodFacts};
+use crate::observe::traffic::GpuPod;
+use crate::source::{device_checkpoint, pod_processes, slurm_jobs};
 use crate::supervise;
 use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};
 use std::collections::BTreeMap;
@@ -38,7 +38,15 @@ impl Watch {
             Some(_) => pod_processes::names(host, &self.config.nccl.pod_logs),
             None => BTreeMap::new(),
         };
-        let pods = gpu_pods(&facts, checkpoint.value(), &names);
+        let mut pods = gpu_pods(&facts, checkpoint.value(), &names);
+        // Jobs of Slurm share the host's network: only that of a job alone can be told.
+        if pods.is_empty() && slurm_jobs::has_gpus(host) {
+            let jobs = slurm_jobs::running(host);
+            let alone = jobs.len() == 1;
+            pods.extend(
+                (jobs.into_iter()).map(|job| (slurm_jobs::uid(job), slurm_job(job, alone))),
+            );
+        }
         let policy = &self.config.policy.nccl;
         let threshold = policy.suspect_bytes_per_second;
         let look = (self.traffic).look(host, &pods, threshold, self.inputs.clock.now());
@@ -46,6 +54,15 @@ impl Watch {
         let changed = judged != self.suspects;
         self.suspects = judged;
         changed
+    }
+}
+
+fn slurm_job(job: u32, alone: bool) -> GpuPod {
+    let (kind, name) = ("Slurm".into(), job.to_string());
+    GpuPod {
+        job: Some(Job { kind, name }),
+        alone,
+        ..GpuPod::default()
     }
 }
 

@@ -160,6 +160,9 @@ pub struct GpuPod {
     pub gpus: u64,
     /// Whether the API server says that it shares the node's network namespace; none: not told.
     pub host_network: Option<bool>,
+    /// The only job of a host without pods: the host's traffic is taken for its own.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// Queue pairs of one pod's processes.

@@ -50,12 +50,23 @@ pub fn running(host: &Host) -> BTreeSet<u32> {
     jobs.collect()
 }
 
+/// Stands for a job where pods go by their UID, which this is none of.
+pub fn uid(job: u32) -> String {
+    format!("job {job}")
+}
+
+/// Whether the host has GPUs, by their drivers.
+pub fn has_gpus(host: &Host) -> bool {
+    let drivers = ["proc/driver/nvidia/version", "sys/module/amdgpu"];
+    drivers.iter().any(|driver| tree::exists(host, driver))
+}
+
 fn file(pid: u32, name: &str) -> PathBuf {
     PathBuf::from(format!("proc/{pid}/{name}"))
 }
 
 /// The job in a process's list of cgroups, `id:controllers:path` a line.
-fn job_of(text: &str) -> Option<u32> {
+pub(super) fn job_of(text: &str) -> Option<u32> {
     let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let job = |path: &str| {
         let parts: Vec<&str> = path.split('/').collect();

@@ -52,6 +52,7 @@ pub(crate) fn gpu_pods(
             job: pod.job.clone(),
             gpus: pod.containers.values().map(|c| c.gpus).sum(),
             host_network: Some(pod.host_network),
+            alone: false,
         };
         pods.insert(pod.uid.clone(), gpu_pod);
     }

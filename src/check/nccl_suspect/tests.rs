@@ -294,3 +294,29 @@ fn pods_that_are_gone_are_forgotten() {
     };
     assert_eq!(nameless.subject(), "u");
 }
+
+#[test]
+fn the_host_s_traffic_is_that_of_its_only_job() {
+    for (alone, state, reason) in [
+        (true, State::Suspect, "TcpOnly"),
+        (false, State::Unknown, "HostNetwork"),
+    ] {
+        let mut last = None;
+        for at in [30, 60, 600] {
+            let mut job = pod(at, 900.0, none());
+            job.host_network = Some(true);
+            job.pod = GpuPod {
+                alone,
+                ..GpuPod::default()
+            };
+            last = Some(judge(last.as_ref(), &node(), &job, &policy()));
+        }
+        let suspect = last.unwrap();
+        assert_eq!((suspect.state, &*suspect.reason), (state, reason));
+        assert!(
+            !alone || suspect.message.contains("no other job"),
+            "{}",
+            suspect.message
+        );
+    }
+}

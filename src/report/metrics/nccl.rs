@@ -50,9 +50,11 @@ fn suspects(out: &mut Exposition, jobs: &Jobs) {
         };
         let pod = &suspect.pod;
         // The UID where the pod's name is unknown.
-        let name = match pod.name.is_empty() {
-            true => &suspect.uid,
-            false => &pod.name,
+        let name = match pod.name.as_str() {
+            // Outside of Kubernetes there is only the job.
+            "" if pod.job.is_some() => "",
+            "" => &suspect.uid,
+            name => name,
         };
         let job = pod.job.as_ref().map_or("", |job| job.name.as_str());
         *series.entry([&pod.namespace, name, job]).or_default() |= is_suspect;

@@ -220,11 +220,12 @@ fn what_jobs_use() {
         .filter(|line| line.starts_with("selvage_nccl_") && line.contains("trainer"))
         .collect();
     let of = |name: &str, more: &str, value: &str| {
-        let labels = format!(r#"namespace="ml",pod="train-0",container="trainer"{more}"#);
+        let labels = format!(r#"namespace="ml",pod="train-0",container="trainer",job=""{more}"#);
         format!("selvage_nccl_{name}{{{labels}}} {value}")
     };
+    let info = of("job_info", r#",nccl_version="2.21.5""#, "1");
     let want = [
-        of("job_info", r#",job="llama",nccl_version="2.21.5""#, "1"),
+        info.replace(r#"job="""#, r#"job="llama""#),
         of("tcp_fallback", "", "1"),
         of("network", r#",network="unknown""#, "1"),
         of("channels", r#",transport="net_ib""#, "4"),
@@ -236,6 +237,22 @@ fn what_jobs_use() {
     let told: BTreeSet<&str> = told.into_iter().collect();
     let want = want.iter().map(String::as_str).collect();
     assert_eq!(told, want);
+}
+
+#[test]
+fn a_job_without_a_pod_has_its_own_label() {
+    let mut jobs = jobs();
+    jobs.containers.truncate(1);
+    let container = Arc::make_mut(&mut jobs.containers[0]);
+    container.key = ContainerKey::of_job(1000, "42");
+    container.job = None;
+    let mut report = node(2, LinkLayer::Infiniband);
+    report.jobs = Arc::new(jobs);
+    let text = encode(&report, None, &AgentStats::default(), Options::default());
+    let labels = r#"{namespace="",pod="",container="",job="42""#;
+    let lines = text.lines().filter(|line| line.contains(labels));
+    assert_eq!(lines.count(), 8, "{text}");
+    assert!(!text.contains("user 1000"), "{text}");
 }
 
 #[test]

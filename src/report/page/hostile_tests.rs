@@ -221,6 +221,7 @@ fn jobs(report: &mut Report, evil: &str) {
             job: None,
             gpus: 8,
             host_network: None,
+            alone: false,
         },
         state: Thought::Suspect,
         since: Millis(1),

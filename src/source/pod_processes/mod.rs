@@ -9,7 +9,7 @@ pub mod net;
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::pod_logs::pod_dir;
-use crate::source::tree;
+use crate::source::{slurm_jobs, tree};
 use cgroup::pod_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
 /// Where a task belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// It belongs to the pod of this UID.
+    /// It belongs to the pod of this UID, or to a Slurm job ([`slurm_jobs::uid`]).
     Pod(String),
     /// It belongs to no pod.
     NoPod,
@@ -91,8 +91,9 @@ fn file(pid: u32, name: &str) -> PathBuf {
 pub fn owner_of(host: &Host, pid: u32) -> Found {
     match tree::read_bytes(host, file(pid, "cgroup"), MAX_CGROUP) {
         Reading::Value(bytes) => {
-            let pod = pod_of(&String::from_utf8_lossy(&bytes));
-            pod.map_or(Found::NoPod, Found::Pod)
+            let text = String::from_utf8_lossy(&bytes);
+            let job = || slurm_jobs::job_of(&text).map(slurm_jobs::uid);
+            (pod_of(&text).or_else(job)).map_or(Found::NoPod, Found::Pod)
         }
         Reading::Failed(fault) if fault.kind == FaultKind::Denied => Found::Denied,
         // ENOENT before it is opened, ESRCH after.

@@ -224,3 +224,14 @@ fn names_by_uid() {
     ];
     assert_eq!(names(&tree.host(), logs), want.into());
 }
+
+#[test]
+fn a_process_of_a_slurm_job_is_the_job_s() {
+    let tree = TestTree::new();
+    let cgroup = "0::/system.slice/slurmstepd.scope/job_12/step_0\n";
+    tree.file("proc/10/cgroup", cgroup);
+    let host = tree.host();
+    assert_eq!(owner_of(&host, 10), Found::Pod("job 12".into()));
+    let walk = walk(&host, &["job 12".to_string()].into());
+    assert_eq!(walk.into_value().unwrap().pods["job 12"].pids, [10]);
+}
