@@ -58,7 +58,7 @@ impl Rig {
                 && label("job") == Some(job)
                 && without_pod
                     .iter()
-                    .all(|name| label(name).unwrap_or("") == "")
+                    .all(|name| label(name).unwrap_or_default().is_empty())
         };
         let (code, body) = get(&self.agent.address, "/metrics");
         assert_eq!(code, 200);

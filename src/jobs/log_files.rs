@@ -21,11 +21,11 @@ use crate::source::tree;
 use crate::supervise;
 use crate::units::Millis;
 use memchr::memmem;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Stack of a directory's thread: paths, one line at a time.
 const STACK: usize = 512 * 1024;
@@ -36,6 +36,9 @@ const MAX_DIRS: usize = 8;
 /// Most files followed in one directory, and of one owner in it.
 const MAX_FILES: usize = 1024;
 const MAX_FILES_OF_OWNER: usize = 256;
+
+/// Most files held open in one directory.
+const OPEN_FILES: usize = 32;
 
 /// Most processes remembered of one file.
 const MAX_WRITERS: usize = 64;
@@ -80,8 +83,8 @@ struct Directory {
     files: BTreeMap<String, LogFile>,
     /// It was not listed yet.
     first: bool,
-    /// Jobs that had a process when it was listed first, once a file's name made that matter.
-    running: Option<BTreeSet<u32>>,
+    /// Jobs with a process and their users, once a file's name made that matter, and when.
+    running: Option<(Millis, BTreeMap<u32, u32>)>,
     /// It did not exist at the last look.
     absent: bool,
     /// That a file cannot be read was logged.
@@ -89,6 +92,7 @@ struct Directory {
     /// A process wrote its first line.
     new_writer: bool,
     now: Millis,
+    wall: SystemTime,
     batch: Batch,
 }
 
@@ -250,6 +254,7 @@ impl Directory {
             running: None,
             new_writer: false,
             now: Millis(0),
+            wall: SystemTime::UNIX_EPOCH,
             batch: Batch {
                 dir,
                 ..Batch::default()
@@ -264,6 +269,7 @@ impl Directory {
             list_every: LIST_EVERY,
             share: SHARE,
             backlog: BATCH,
+            open_files: OPEN_FILES,
             ..Options::new(&self.host, dir)
         })
     }
@@ -275,7 +281,7 @@ impl Directory {
         loop {
             beat();
             let now = clock.now();
-            self.poll(&mut follower, now);
+            self.poll(&mut follower, now, jiff::Timestamp::now());
             if self.new_writer || now >= due {
                 self.batch.jobs = Some(self.jobs());
                 (self.new_writer, due) = (false, now.plus(LIST_EVERY));
@@ -300,8 +306,8 @@ impl Directory {
         }
     }
 
-    fn poll(&mut self, follower: &mut Follower, now: Millis) {
-        self.now = now;
+    fn poll(&mut self, follower: &mut Follower, now: Millis, wall: jiff::Timestamp) {
+        (self.now, self.wall) = (now, wall.into());
         let stats = follower.poll(now, self);
         let absent = stats.root == Reading::Absent;
         if absent && !std::mem::replace(&mut self.absent, absent) {
@@ -351,23 +357,34 @@ impl Directory {
         writer.process.is_some() && slurm_jobs::owner_of(&self.host, pid) == writer.process
     }
 
+    /// Jobs that have a process now, with their users.
+    fn running(&mut self) -> &BTreeMap<u32, u32> {
+        let known = self.running.take();
+        let known = known.filter(|(at, _)| self.now.since(*at) < LIST_EVERY);
+        let read = || (self.now, slurm_jobs::running(&self.host));
+        &self.running.insert(known.unwrap_or_else(read)).1
+    }
+
     /// Whether a file's name says that its job is running.
     fn is_running(&mut self, owner: u32, named: NamedIds) -> bool {
-        let host = &self.host;
-        let owns =
-            |pid| slurm_jobs::owner_of(host, pid).is_some_and(|process| process.user == owner);
-        let running = self
-            .running
-            .get_or_insert_with(|| slurm_jobs::running(host));
-        named.pid.is_some_and(owns) || named.job.is_some_and(|job| running.contains(&job))
+        let process = named
+            .pid
+            .and_then(|pid| slurm_jobs::owner_of(&self.host, pid));
+        process.is_some_and(|process| process.user == owner)
+            || (named.job).is_some_and(|job| self.running().get(&job) == Some(&owner))
     }
 
     /// The job of a process that wrote to a file.
-    fn writer(&self, name: &str, file: &LogFile, pid: u32) -> Writer {
+    fn writer(&mut self, name: &str, file: &LogFile, pid: u32) -> Writer {
         let process = slurm_jobs::owner_of(&self.host, pid);
         let process = process.filter(|process| process.user == file.owner);
         let by_cgroup = process.and_then(|process| process.job);
-        let job = by_cgroup.or(file.named.job).or(file.job);
+        // A name may be anybody's word for a job that runs as another user.
+        let by_name = || {
+            let mut user = |job| self.running().get(&job).copied();
+            { file.named.job }.filter(|job| user(*job).is_none_or(|user| user == file.owner))
+        };
+        let job = by_cgroup.or_else(by_name).or(file.job);
         let job = job.map_or_else(|| name.to_string(), |job| job.to_string());
         let key = ContainerKey::of_job(file.owner, &job);
         Writer { key, process }
@@ -405,9 +422,11 @@ impl Sink for Directory {
         let Some(named) = { patterns }.find_map(|of| of.matches(file.name, &self.hosts)) else {
             return false;
         };
-        let Some((owner, age)) = file.owner_and_age() else {
+        let Some((owner, written)) = file.owner_and_time() else {
             return false;
         };
+        // A clock that is behind the file server's finds no age.
+        let age = self.wall.duration_since(written).unwrap_or_default();
         let now = self.now;
         if let Some(known) = self.files.get_mut(file.name) {
             (known.age, known.aged_at) = (age, now);

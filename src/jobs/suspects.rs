@@ -43,9 +43,8 @@ impl Watch {
         if pods.is_empty() && slurm_jobs::has_gpus(host) {
             let jobs = slurm_jobs::running(host);
             let alone = jobs.len() == 1;
-            pods.extend(
-                (jobs.into_iter()).map(|job| (slurm_jobs::uid(job), slurm_job(job, alone))),
-            );
+            let jobs = jobs.into_keys();
+            pods.extend(jobs.map(|job| (slurm_jobs::uid(job), slurm_job(job, alone))));
         }
         let policy = &self.config.policy.nccl;
         let threshold = policy.suspect_bytes_per_second;

@@ -8,10 +8,8 @@
 //! | v1 | `/slurm/uid_1000/job_12/step_batch` |
 
 use crate::host::Host;
-use crate::observe::reading::Reading;
 use crate::source::tree;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 /// Most processes examined in one walk: the kernel's own default for pid_max.
 const MAX_PROCESSES: usize = 32_768;
@@ -30,24 +28,33 @@ pub struct ProcessOwner {
 
 /// Who runs a process; `None` if there is none of this number.
 pub fn owner_of(host: &Host, pid: u32) -> Option<ProcessOwner> {
-    let text = |name: &str| match tree::read_bytes(host, file(pid, name), MAX_BYTES) {
-        Reading::Value(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        _ => None,
-    };
-    let user = user_of(&text("status")?)?;
-    let job = text("cgroup").as_deref().and_then(job_of);
+    let user = user_of(&text(host, pid, "status")?)?;
+    let job = text(host, pid, "cgroup").as_deref().and_then(job_of);
     Some(ProcessOwner { user, job })
 }
 
-/// Numbers of the jobs that have a process.
-pub fn running(host: &Host) -> BTreeSet<u32> {
+/// Jobs that have a process, by number, with the user who runs them. slurmstepd, which runs as root, is
+/// in each job's cgroup.
+pub fn running(host: &Host) -> BTreeMap<u32, u32> {
     let names = tree::list(host, "proc").into_value().unwrap_or_default();
     let pids = names.iter().filter_map(|name| name.parse().ok());
-    let jobs = pids.take(MAX_PROCESSES).filter_map(|pid| {
-        let bytes = tree::read_bytes(host, file(pid, "cgroup"), MAX_BYTES).into_value()?;
-        job_of(&String::from_utf8_lossy(&bytes))
-    });
-    jobs.collect()
+    let mut jobs = BTreeMap::new();
+    for pid in pids.take(MAX_PROCESSES) {
+        let Some(job) = text(host, pid, "cgroup").as_deref().and_then(job_of) else {
+            continue;
+        };
+        if jobs.get(&job).is_none_or(|user| *user == 0) {
+            let status = text(host, pid, "status");
+            jobs.insert(job, status.as_deref().and_then(user_of).unwrap_or(0));
+        }
+    }
+    jobs
+}
+
+fn text(host: &Host, pid: u32, name: &str) -> Option<String> {
+    let path = format!("proc/{pid}/{name}");
+    let bytes = tree::read_bytes(host, path, MAX_BYTES).into_value()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Stands for a job where pods go by their UID, which this is none of.
@@ -59,10 +66,6 @@ pub fn uid(job: u32) -> String {
 pub fn has_gpus(host: &Host) -> bool {
     let drivers = ["proc/driver/nvidia/version", "sys/module/amdgpu"];
     drivers.iter().any(|driver| tree::exists(host, driver))
-}
-
-fn file(pid: u32, name: &str) -> PathBuf {
-    PathBuf::from(format!("proc/{pid}/{name}"))
 }
 
 /// The job in a process's list of cgroups, `id:controllers:path` a line.
@@ -132,7 +135,12 @@ mod tests {
         assert_eq!(owner_of(&host, 10), owner(1000, Some(12)));
         assert_eq!(owner_of(&host, 11), owner(0, None));
         assert_eq!(owner_of(&host, 12), None);
-        assert_eq!(owner_of(&host, 13), None);
-        assert_eq!(running(&host), [12].into());
+        assert_eq!(owner_of(&host, 14), None);
+        tree.file(
+            "proc/13/cgroup",
+            "0::/system.slice/slurmstepd.scope/job_12/slurm\n",
+        );
+        tree.file("proc/13/status", "Uid:\t0\t0\t0\t0\n");
+        assert_eq!(running(&host), [(12, 1000)].into());
     }
 }

@@ -3,7 +3,6 @@ use crate::source::testtree::TestTree;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::time::SystemTime;
 
 struct Rig {
     tree: TestTree,
@@ -39,7 +38,8 @@ impl Rig {
             .open(path)
             .unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        file.set_modified(SystemTime::now() - age).unwrap();
+        let now = SystemTime::from(jiff::Timestamp::now());
+        file.set_modified(now - age).unwrap();
     }
 
     /// A process that runs as the owner of the files, or as the next user.
@@ -58,7 +58,9 @@ impl Rig {
     fn lines(&mut self) -> Vec<(String, usize)> {
         for _ in 0..20 {
             self.now += 500;
-            self.directory.poll(&mut self.follower, Millis(self.now));
+            let now = Millis(self.now);
+            self.directory
+                .poll(&mut self.follower, now, jiff::Timestamp::now());
         }
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (key, text) in std::mem::take(&mut self.directory.batch.lines) {
@@ -105,6 +107,8 @@ fn whose_line_it_is() {
         ("slurm-7.out", here(1), &[("42", 1)]),
         ("slurm-8.out", here(3), &[("8", 1)]),
         ("gone", here(99), &[("gone", 1)]),
+        // The job of this number is another user's.
+        ("slurm-43.out", here(99), &[("slurm-43.out", 1)]),
         // Another process of the file tells.
         ("with-another", here(1) + &here(99), &[("42", 2)]),
         // A process of another user tells nothing of this user's file.

@@ -27,12 +27,10 @@ pub struct FlatFile<'a> {
 }
 
 impl FlatFile<'_> {
-    /// UID of its owner, and for how long it was not written to; a clock that is behind the file
-    /// server's makes that zero.
-    pub fn owner_and_age(&self) -> Option<(u32, Duration)> {
+    /// UID of its owner, and when it was last written to, by the clock of its file server.
+    pub fn owner_and_time(&self) -> Option<(u32, SystemTime)> {
         let meta = std::fs::symlink_metadata(self.path).ok()?;
-        let age = SystemTime::now().duration_since(meta.modified().ok()?);
-        Some((meta.uid(), age.unwrap_or_default()))
+        Some((meta.uid(), meta.modified().ok()?))
     }
 }
 
