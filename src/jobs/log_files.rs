@@ -337,20 +337,19 @@ impl Directory {
     /// Jobs of the files, and whether they have ended: no process of theirs is left, and nothing was
     /// written for a while.
     fn jobs(&self) -> BTreeMap<ContainerKey, PodFacts> {
-        let mut jobs: BTreeMap<ContainerKey, PodFacts> = BTreeMap::new();
+        let mut jobs: BTreeMap<&ContainerKey, (bool, bool)> = BTreeMap::new();
         for file in self.files.values() {
             let recent = file.age + self.now.since(file.aged_at) < QUIET;
             for (pid, writer) in &file.writers {
-                let finished = !recent && !self.is_alive(*pid, writer);
-                let proven = writer.process.is_some_and(|process| process.job.is_some());
-                let new = || facts(&writer.key, proven, finished);
-                let job = jobs.entry(writer.key.clone()).or_insert_with(new);
-                if !finished {
-                    job.finished = false;
-                }
+                let (proven, finished) = jobs.entry(&writer.key).or_insert((false, true));
+                *proven |= writer.process.is_some_and(|process| process.job.is_some());
+                *finished &= !recent && !self.is_alive(*pid, writer);
             }
         }
-        jobs
+        let facts = |(key, (proven, finished)): (&ContainerKey, _)| {
+            (key.clone(), facts(key, proven, finished))
+        };
+        jobs.into_iter().map(facts).collect()
     }
 
     fn is_alive(&self, pid: u32, writer: &Writer) -> bool {
