@@ -9,6 +9,9 @@ RIG := target/static/selvage-rig$(ARM64)
 VM_KERNELS ?= 6.1 6.12
 # Mutants of one `make mutants`.
 SAMPLE ?= 40
+# Of `make soak`.
+SECONDS ?= 3600
+AGENTS ?= 20
 # Integration tests that need root or a Debian package; so do the tests in preflight's `namespaces`.
 HOST_TESTS := differential dot1x lldp subnet
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
@@ -17,7 +20,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
 .PHONY: help demo demo-stack build static rig release deps check lint test-unit test-rules test-manifests \
     test test-faults test-faults-all test-host test-slurm test-alerts test-dashboards test-page test-packages test-stack \
     test-vm test-arm64 \
-    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
+    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz soak
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -178,3 +181,8 @@ mutants: ## a random sample of changes to the deciding code; fails where tests n
 
 fuzz: ## random bytes for each parser of what comes from outside, a minute each
 	tests/fuzz/run
+
+# Clocks are stepped where Debian's libfaketime is installed: the build is the image's, but not static.
+soak: ## a fleet under churn for an hour (SECONDS=, AGENTS=): memory, descriptors and threads must stay flat
+	cargo build --profile image --locked --bin selvage
+	tests/soak/run --bin target/image/selvage --seconds $(SECONDS) --agents $(AGENTS)

@@ -101,5 +101,5 @@ def write(rows, results, seconds, jobs):
             name = row.name + ("" if kind(row, result) == "passed" else f" (**{kind(row, result)}**)")
             cells = [name, row.fault, row.holds, row.lost, *figures(result)]
             page += "| " + " | ".join(map(cell, cells)) + " |\n"
-    page += (ROOT / "tests/fuzz/figures.md").read_text()
+    page += "".join((ROOT / f"tests/{suite}/figures.md").read_text() for suite in ("fuzz", "soak"))
     (ROOT / "docs/faults.md").write_text(page)
