@@ -1,6 +1,8 @@
 //! NCCL in this node's jobs: what their logs say, what the kernel shows of pods that log nothing, and
 //! what pods ask for.
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod log_files;
 mod persist;
 mod pod_log_reader;

@@ -320,6 +320,12 @@ impl Registry {
         self.keep_within_budget();
     }
 
+    /// Bytes that all containers hold, as counted.
+    #[cfg(fuzzing)]
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
     fn remove(&mut self, key: &ContainerKey) -> Option<JobLog> {
         let log = self.logs.remove(key)?;
         self.held = self.held.saturating_sub(log.held);

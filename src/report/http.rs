@@ -437,6 +437,23 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
     }
 }
 
+/// Serves one connection over any stream, as [`serve`] does over TCP.
+#[cfg(fuzzing)]
+pub async fn serve_stream(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    state: Arc<impl Answers>,
+    client: Client,
+) {
+    let (_stop, stopping) = watch::channel(false);
+    let served = Served {
+        state,
+        answering: Arc::new(Semaphore::new(1)),
+        stopping,
+        tick: || (),
+    };
+    served.requests(stream, client).await;
+}
+
 /// The stream after a TLS handshake, if that succeeds within `patience`. Plain-HTTP clients get a TLS
 /// alert and are disconnected.
 async fn handshake(

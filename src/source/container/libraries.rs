@@ -172,7 +172,7 @@ impl Search<'_> {
 }
 
 /// Why the loader rejects a file, judged by its ELF header; `None` if nothing speaks against it.
-fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
+pub fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
     let head = file.get(..HEADER);
     let (ident, tail) = match head.and_then(|head| head.split_at_checked(abi::EI_NIDENT)) {
         _ if file.is_empty() => return Some("the file is empty".into()),
@@ -206,15 +206,15 @@ fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
 
 /// What a library asks of the loader.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Dynamic {
+pub struct Dynamic {
     /// Libraries of `DT_NEEDED`, in order.
-    needed: Vec<String>,
+    pub needed: Vec<String>,
     /// `DT_RUNPATH`, else `DT_RPATH`, as written: `$ORIGIN` is the library's own directory.
-    runpath: Option<String>,
+    pub runpath: Option<String>,
 }
 
 /// The dynamic section; `None` if the file is truncated or inconsistent.
-fn dynamic(file: &[u8]) -> Option<Dynamic> {
+pub fn dynamic(file: &[u8]) -> Option<Dynamic> {
     let elf = ElfBytes::<AnyEndian>::minimal_parse(file).ok()?;
     let entries = elf.dynamic().ok()??.iter();
     let entries: Vec<(i64, u64)> = entries
@@ -233,16 +233,23 @@ fn dynamic(file: &[u8]) -> Option<Dynamic> {
     })?;
     let start = load.p_offset.checked_add(strings - load.p_vaddr)?;
     let strings = StringTable::new(file.get(usize::try_from(start).ok()?..)?);
-    let text = |at: u64| Some(strings.get(usize::try_from(at).ok()?).ok()?.to_string());
+    let text = |at: u64| strings.get(usize::try_from(at).ok()?).ok();
     let runpath = values(abi::DT_RUNPATH).chain(values(abi::DT_RPATH)).next();
+    // Entries may all name one long string: copies of it would take far more than the file.
+    let mut room = file.len();
+    let needed = values(abi::DT_NEEDED).map(|at| {
+        let name = text(at)?;
+        room = room.checked_sub(name.len())?;
+        Some(name.to_string())
+    });
     Some(Dynamic {
-        needed: values(abi::DT_NEEDED).map(text).collect::<Option<_>>()?,
-        runpath: runpath.map_or(Some(None), |at| Some(Some(text(at)?)))?,
+        needed: needed.collect::<Option<_>>()?,
+        runpath: runpath.map_or(Some(None), |at| Some(Some(text(at)?.to_string())))?,
     })
 }
 
 /// Paths by library name.
-fn parse_cache(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
+pub fn parse_cache(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
     let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
     // A header of the old format may precede; offsets count from the new one.
     let start = memchr::memmem::find(bytes, MAGIC).unwrap_or(bytes.len());
@@ -251,9 +258,14 @@ fn parse_cache(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
         let word = bytes.get(at..)?.first_chunk()?;
         usize::try_from(u32::from_le_bytes(*word)).ok()
     };
-    let text = |at: usize| -> Option<String> {
-        let text = StringTable::new(bytes).get_raw(at).ok()?;
-        Some(String::from_utf8_lossy(text).into_owned())
+    // Entries may all name one long string: copies of it would take far more time and memory than the file.
+    // As the loader's own program writes it, only tails of strings are shared.
+    let mut room = 2 * bytes.len();
+    let mut text = |at: usize| -> Option<String> {
+        let rest = bytes.get(at..).filter(|_| room > 0)?;
+        let end = memchr::memchr(0, rest);
+        room = room.saturating_sub(end.unwrap_or(rest.len()) + 1);
+        Some(String::from_utf8_lossy(rest.get(..end?)?).into_owned())
     };
     let count = word(MAGIC.len()).unwrap_or(0);
     for at in (CACHE_HEADER..bytes.len()).step_by(CACHE_ENTRY).take(count) {
@@ -399,6 +411,42 @@ mod tests {
             let got = dynamic(&file).expect("a dynamic section");
             assert!(got.needed.iter().any(|name| name == "libc.so.6"), "{got:?}");
         }
+    }
+
+    /// Every entry names the same long string.
+    #[test]
+    fn names_take_no_more_than_the_file() {
+        let long = "x".repeat(4000);
+        let mut strings = vec![("a", "b"); 500];
+        strings.insert(0, (&*long, "/lib"));
+        let mut file = cache(&strings);
+        let first = file[CACHE_HEADER + 4..CACHE_HEADER + 8].to_vec();
+        for entry in 1..strings.len() {
+            let at = CACHE_HEADER + entry * CACHE_ENTRY;
+            file.splice(at + 8..at + 12, first.clone());
+        }
+        let taken: usize = parse_cache(&file).values().flatten().map(String::len).sum();
+        assert!(
+            taken > 0 && taken <= 3 * file.len(),
+            "{taken} of {}",
+            file.len()
+        );
+
+        let mut file = testing::library(62, &vec![&*long; 60], None);
+        assert_eq!(dynamic(&file).unwrap().needed.len(), 60);
+        let entries = 64 + 2 * 56;
+        for entry in 0..60 {
+            // All of them name the first string, which now ends with the last: 240,000 bytes each.
+            file.splice(
+                entries + entry * 16 + 8..entries + entry * 16 + 16,
+                1u64.to_le_bytes(),
+            );
+        }
+        let table = file.len() - 60 * (long.len() + 1);
+        for name in 1..60 {
+            file[table + name * (long.len() + 1) - 1] = b'x';
+        }
+        assert_eq!(dynamic(&file), None);
     }
 
     #[test]

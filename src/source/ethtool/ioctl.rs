@@ -89,16 +89,25 @@ pub fn count(socket: BorrowedFd<'_>, interface: &str) -> nix::Result<u32> {
 pub fn names(socket: BorrowedFd<'_>, interface: &str, count: u32) -> nix::Result<Vec<String>> {
     let head = [GSTRINGS.to_ne_bytes(), STATISTICS.to_ne_bytes()].concat();
     let strings = list(socket, interface, &head, count, STRING_LEN)?;
-    Ok(strings.chunks_exact(STRING_LEN).map(until_nul).collect())
+    Ok(parse_names(&strings))
+}
+
+/// Names out of the kernel's fixed fields.
+pub fn parse_names(strings: &[u8]) -> Vec<String> {
+    strings.chunks_exact(STRING_LEN).map(until_nul).collect()
 }
 
 /// Values of the statistics (ETHTOOL_GSTATS). `EAGAIN` where their number is not `count` any more.
 pub fn values(socket: BorrowedFd<'_>, interface: &str, count: u32) -> nix::Result<Vec<u64>> {
     let values = list(socket, interface, &GSTATS.to_ne_bytes(), count, 8)?;
+    Ok(parse_values(&values))
+}
+
+/// Numbers as the kernel writes them.
+pub fn parse_values(values: &[u8]) -> Vec<u64> {
     let values = values.chunks_exact(8);
-    Ok(values
-        .map(|value| value.try_into().map_or(0, u64::from_ne_bytes))
-        .collect())
+    let numbers = values.map(|value| value.try_into().map_or(0, u64::from_ne_bytes));
+    numbers.collect()
 }
 
 /// `count` items of so many bytes, which follow the count that ends the head.
@@ -113,9 +122,14 @@ fn list(
     let head = [head, &count.to_ne_bytes()].concat();
     let mut request = request(&head, head.len() + room * size);
     ask(socket, interface, &mut request)?;
-    let items = request.get(head.len()..head.len() + count as usize * size);
-    match u32_at(&request, head.len() - 4) == Some(count) {
-        true => items.map(<[u8]>::to_vec).ok_or(Errno::EOVERFLOW),
+    items(&request, head.len(), count, size).map(<[u8]>::to_vec)
+}
+
+/// The items of an answer with a head of so many bytes.
+pub fn items(answer: &[u8], head: usize, count: u32, size: usize) -> nix::Result<&[u8]> {
+    let items = answer.get(head..head + count as usize * size);
+    match u32_at(answer, head - 4) == Some(count) {
+        true => items.ok_or(Errno::EOVERFLOW),
         false => Err(Errno::EAGAIN),
     }
 }

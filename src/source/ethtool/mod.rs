@@ -3,6 +3,9 @@
 mod ioctl;
 pub mod names;
 
+#[cfg(fuzzing)]
+pub use ioctl::{items, parse_names, parse_values};
+
 use crate::observe::netdev::EthtoolFacts;
 use crate::observe::reading::Reading;
 use crate::source::tree;
