@@ -46,6 +46,7 @@ def now(board):
     board.row("Readiness now")
     board.add(stat(
         "Nodes by verdict",
+        "How does the fleet stand now? "
         "How many nodes are ready, degraded, unready or unknown. All should be ready; a node whose "
         "agent does not answer is in none of the four, one whose report is stale in its last.",
         [Q(f"sum by (state) (cluster_state:selvage_nodes:count{{{FLEET}}})", "{{state}}")],
@@ -57,12 +58,14 @@ def now(board):
     ), 12, 4)
     board.add(stat(
         "Agents that answer",
+        "Does Prometheus reach every agent? "
         "Agents that Prometheus reaches. It should be the number of nodes of the fabric; a node "
         "with a dead agent is missing here, not ready.",
         [Q(NODES, "agents")], empty=NO_RULES,
     ), 4, 4)
     board.add(stat(
         "Agents silent",
+        "Which part of the fleet is unseen? "
         "Agents that Prometheus should scrape and that do not answer, by scrape jobs named after "
         "selvage (sidecars left out). It should be 0: of these nodes nothing is known.",
         [Q(zero_of(f"count({targets(FLEET)} == 0)", f"count({targets(FLEET)})"), "silent")],
@@ -70,6 +73,7 @@ def now(board):
     ), 4, 4)
     board.add(stat(
         "Reports stale",
+        "Do some verdicts no longer count? "
         "Agents that answer and have not judged again for two minutes. It should be 0: their "
         "verdicts are not known, though the counts next to this panel still include them.",
         [Q(zero_of(f"count({stale(FLEET)})",
@@ -78,6 +82,7 @@ def now(board):
     ), 4, 4)
     board.add(stat(
         "Share unready",
+        "Can large jobs still be placed? "
         "Nodes that are unready, of those whose agents answer. It should be 0; above a tenth, look "
         "at what the nodes share (switch, subnet manager, a rollout) first.",
         [Q(f'sum(cluster_state:selvage_nodes:count{{{FLEET}, state="unready"}}) / {NODES}',
@@ -87,6 +92,7 @@ def now(board):
     ), 6, 4)
     board.add(stat(
         "Nodes tainted",
+        "How many nodes are closed to new pods? "
         "Nodes that carry the agent's taint. New pods do not go there.",
         [Q(f"sum(selvage_node_taint_applied{{{FLEET}}})", "tainted")],
         steps=[(None, PLAIN), (1, WARN)],
@@ -94,6 +100,7 @@ def now(board):
     ), 5, 4)
     board.add(stat(
         "Taints withheld",
+        "Do jobs still start on bad nodes? "
         "Nodes that should be tainted and are not: by the budget, a muting, dry run or an API that "
         "does not answer. It should be 0; else jobs still start on nodes that cannot serve them.",
         [Q(zero_of(f"sum(selvage_node_taint_withheld{{{FLEET}}})",
@@ -102,6 +109,7 @@ def now(board):
     ), 5, 4)
     board.add(stat(
         "Alerts firing",
+        "Is anyone called now? "
         "Alerts of selvage's rules that fire: critical is for a person now, warning for a ticket. "
         "Both should be 0.",
         [Q(zero_of(f'count(ALERTS{{alertname=~"Selvage.*", alertstate="firing", '
@@ -119,6 +127,7 @@ def why(board):
     rank = f"max by ({HOST}) (instance_state:selvage_not_ready:rank{{{FLEET}}})"
     board.add(table(
         "Nodes that are not ready",
+        "Which nodes are not ready, and why? "
         "One row for each finding of each node that is not ready, worst first; a node's name opens "
         "its dashboard. One whose report is stale is here whatever it says; a silent agent is not.",
         [Q(f"{rows} * 1"), Q(f"1000 * ({rows} * 0 + on ({HOST}) group_left () {since})"),
@@ -131,6 +140,7 @@ def why(board):
     ), 24, 10)
     board.add(bars(
         "Nodes by reason",
+        "Which fault is most common? "
         "How many nodes have a finding with this reason, notices left out. One reason on many "
         "nodes points at what they share.",
         Q("sort_desc(count by (reason) (count by (reason, cluster, instance) "
@@ -139,6 +149,7 @@ def why(board):
     ), 7, 8)
     board.add(table(
         "Alerts firing",
+        "Which alerts fire? "
         "What Prometheus fires now, by selvage's rules. Alertmanager may hold some of it back, as "
         "it should.",
         [Q("max by (cluster, instance, alertname, severity, kind, value, subject, reason, namespace, pod) "
@@ -166,6 +177,7 @@ def over_time(board):
     board.row("Readiness over time")
     board.add(lines(
         "Nodes by verdict over time",
+        "When did it begin? "
         "The same four counts, stacked. The height is the number of agents that answer, so a dip "
         "is agents that went away.",
         [Q(f"sum by (state) (cluster_state:selvage_nodes:count{{{FLEET}}})", "{{state}}")],
@@ -173,6 +185,7 @@ def over_time(board):
     ), 14, 8)
     board.add(lines(
         "Share unready over time",
+        "Which cluster is it, and does it grow? "
         "Unready nodes of those that answer, by cluster. Above the dashed line (a tenth) the fleet's "
         "own alert fires.",
         [Q(f"max by (cluster) (cluster:selvage_nodes_unready:ratio{{{FLEET}}})",
@@ -185,6 +198,7 @@ def taints(board):
     board.row("Taints and their budget")
     board.add(lines(
         "Taints",
+        "Are unready nodes tainted? "
         "Nodes with the agent's taint, and nodes that want it and do not get it, by reason.",
         [Q(f"sum(selvage_node_taint_applied{{{FLEET}}})", "applied", color=WARN),
          Q(f"sum by (reason) (selvage_node_taint_withheld{{{FLEET}}})", "withheld: {{reason}}")],
@@ -192,6 +206,7 @@ def taints(board):
     ), 9, 7)
     board.add(lines(
         "Budget: fullest group",
+        "How near is the budget to its end? "
         "Taints claimed of the limit of their group, as the nodes that want one last saw it; of each "
         "cluster's groups the fullest. At the dashed line every further node goes untainted.",
         [Q(f"max by (cluster) (instance:selvage_taint_budget:ratio{{{FLEET}}})",
@@ -201,6 +216,7 @@ def taints(board):
     ), 7, 7)
     board.add(table(
         "Taints withheld now",
+        "Which nodes are not tainted though they should be, and why? "
         "Nodes that should be tainted and are not. Budget: take nodes out of service by hand, or "
         "raise it if the faults are real.",
         [Q(f"max by ({HOST}, reason) (selvage_node_taint_withheld{{{FLEET}}}) == 1")],
@@ -214,6 +230,7 @@ def links(board):
     state = rails(f"max by ({PORT}) (selvage_port_state_id{{{FLEET}}})", FLEET)
     board.add(lines(
         "Rails by state",
+        "Are all rails up? "
         "Ports of the compute fabric by their logical state. All should be active.",
         [Q(f'count_values("state", {state})', "{{state}}")],
         colors={"1": BAD, "2": WARN, "3": WARN, "4": GOOD, "5": PLAIN},
@@ -225,6 +242,7 @@ def links(board):
     down = f"{rail} and on ({PORT}) (selvage_port_up{{{FLEET}}} == 0)"
     board.add(table(
         "Rails that are down",
+        "Which rails are down? "
         "Rails that their agent reports as not active. A device that fell off the bus is not a port "
         "any more: it is among the reasons above.",
         [Q(f"max by ({HOST}, {seen}, firmware) ({down})")],
@@ -239,6 +257,7 @@ def offenders(board):
     board.row("Top offenders")
     board.add(table(
         "Link errors in the last hour",
+        "Which cables or modules are going bad? "
         "The ten ports whose error counters rose most. A healthy link counts next to none; errors "
         "that move with the cable are the cable's.",
         [Q(f"topk(10, sum by ({PORT}) "
@@ -249,6 +268,7 @@ def offenders(board):
     ), 8, 8)
     board.add(table(
         "Link edges in the last hour",
+        "Which links flap? "
         "The ten ports whose link went up or down most often (a flap is two edges). There should "
         "be none on a node in service.",
         [Q(f"topk(10, sum by ({PORT}) "
@@ -259,6 +279,7 @@ def offenders(board):
     ), 8, 8)
     board.add(table(
         "PFC pause share",
+        "Where is the fabric congested? "
         "The ten priorities that were paused the longest part of the last five minutes: above a "
         "tenth is pressure, above half a storm. receive: the fabric slows the node; transmit: the "
         "node slows others.",
@@ -271,6 +292,7 @@ def offenders(board):
     ), 8, 8)
     board.add(table(
         "Xid errors",
+        "Which GPUs report errors? "
         "NVIDIA's GPU errors in the nodes' kernel logs, most frequent first. Classes other than app "
         "tell of hardware, driver or memory.",
         [Q("topk(15, sum by (cluster, instance, pci, xid, class) "
@@ -281,6 +303,7 @@ def offenders(board):
     ), 12, 8)
     board.add(table(
         "NIC events in the kernel log",
+        "Which NICs complain? "
         "What drivers of RDMA NICs told, most frequent first: heat, cables, firmware.",
         [Q("topk(15, sum by (cluster, instance, pci, event) "
            f"(selvage_nic_kernel_events_total{{{FLEET}}}) > 0)")],
@@ -295,6 +318,7 @@ def jobs(board):
     columns = [CLUSTER, NODE, Col("namespace", "Namespace"), Col("pod", "Pod", link=POD_LINK)]
     board.add(table(
         "Jobs that fell back to TCP",
+        "Which jobs are slow because of TCP? "
         "Containers whose NCCL moves data between nodes by TCP though nothing asks for that, with "
         "the causes that NCCL told. There should be none.",
         [Q(f"container_cause:selvage_nccl_fallback:info{{{FLEET}}} * 1")],
@@ -304,6 +328,7 @@ def jobs(board):
     ), 14, 8)
     board.add(table(
         "Suspects",
+        "Which jobs may be on TCP without saying so? "
         "Pods with GPUs that move many bytes by TCP and own no RDMA queue pair: a fallback that no "
         "log admits, or a data set. A suspicion, not a verdict.",
         [Q(suspects(FLEET))], [*columns, Col("job", "Job")],
@@ -317,6 +342,7 @@ def benchmarks(board):
     ratio = f"max by ({HOST}, collective) (selvage_bench_ratio{{{FLEET}}})"
     board.add(lines(
         "Bus bandwidth of line rate",
+        "Does the fabric deliver what it should? "
         "What nccl-tests measured, run after run, as a share of what a node's rails can carry. It "
         "should stay above the dashed line; a node is where the results were left.",
         [Q(ratio, "{{instance}} {{collective}}")],
@@ -328,6 +354,7 @@ def benchmarks(board):
     when = f"max by ({HOST}) (selvage_bench_timestamp_seconds{{{FLEET}}})"
     board.add(table(
         "Last benchmarks",
+        "Which node fell short in its last benchmark? "
         "The last result of each node and collective, worst first. A run that shows nothing has a "
         "verdict and no numbers.",
         [Q(f"1000 * ({verdict} * 0 + on ({HOST}) group_left () {when})"),

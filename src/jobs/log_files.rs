@@ -96,7 +96,7 @@ struct Directory {
     batch: Batch,
 }
 
-/// What is known of a file that is followed.
+/// State of a file that is followed.
 #[derive(Debug, Default)]
 struct LogFile {
     owner: u32,
@@ -215,7 +215,7 @@ impl LogFiles {
         self.dirs.values().filter(|dir| dir.caught_up).count() == self.all
     }
 
-    /// What is known of a job.
+    /// Looks up a job by its key.
     pub(super) fn look_up(&self, key: &ContainerKey) -> PodLookup<'_> {
         let known = self.dirs.values().filter_map(|dir| dir.jobs.get(key));
         match known.max_by_key(|job| (!job.finished, job.is_job(&key.container))) {

@@ -557,8 +557,10 @@ fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
         Sample::of(ended(&heard), move |snapshot, at| {
             let mut changed = false;
             for (name, said) in heard.into_value().into_iter().flatten() {
-                let before = snapshot.lldp.get(&name).map(|before| &before.value);
-                if let Some(known) = said.after(before) {
+                let before = snapshot.lldp.get(&name);
+                // What no longer held is shown again at once.
+                changed |= before.is_some_and(|before| at >= before.at.plus(before.value.ttl));
+                if let Some(known) = said.after(before.map(|before| &before.value)) {
                     changed |= put(&mut snapshot.lldp, name, known, at);
                 }
             }

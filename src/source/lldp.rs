@@ -25,7 +25,7 @@ const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
 /// Longest LLDPDU: an Ethernet frame's payload.
 const MAX_LLDPDU: usize = 1500;
 
-/// Frames taken in one read. The socket's buffer holds some hundred more.
+/// Most frames received in one read. The socket's buffer holds some hundred more.
 const MAX_FRAMES: usize = 512;
 
 /// TLV types.
@@ -128,7 +128,7 @@ impl Listener {
             mr_alen: 6,
             mr_address: [a, b, c, d, e, f, 0, 0],
         };
-        // IPoIB refuses (EINVAL): its addresses are longer, and there is no LLDP on InfiniBand.
+        // IPoIB refuses (EINVAL): its addresses are longer, and InfiniBand has no LLDP.
         if let Err(errno) = AddMembership.set(&self.socket, &request) {
             tracing::debug!(interface = name, %errno, "the LLDP group cannot be joined");
         }

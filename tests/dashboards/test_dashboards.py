@@ -81,7 +81,7 @@ class Layout(unittest.TestCase):
         for where, panel in every_panel():
             with self.subTest(panel=where):
                 self.assertTrue(panel["title"])
-                self.assertRegex(panel["description"], r"^\S.{20,}\.$")
+                self.assertRegex(panel["description"], r"^[A-Z][^.?]{8,}\? \S.{10,}\.$")
                 self.assertLess(len(panel["description"]), 260)
                 defaults = panel["fieldConfig"]["defaults"]
                 for key in ("unit", "noValue", "thresholds", "color"):
