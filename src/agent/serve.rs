@@ -146,7 +146,7 @@ pub(super) fn announce(listener: &TcpListener, config: &Config, guard: &TlsAuth)
     };
     let root = config.agent.host_root.display();
     let (tls, node) = (guard.is_tls(), &config.agent.node_name);
-    tracing::info!(%address, tls, %root, %node, "selvage agent started; serving metrics, report and status page");
+    tracing::info!(%address, tls, %root, %node, "serving metrics, report and status page");
     let address = address.ip();
     if guard.has_tokens() && !guard.is_tls() && !address.is_loopback() {
         tracing::warn!(

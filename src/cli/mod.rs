@@ -11,6 +11,7 @@ mod compression;
 pub mod demo;
 pub mod fleet;
 pub mod kmsg;
+mod log;
 pub mod nccl;
 pub mod preflight;
 pub mod run;

@@ -3,6 +3,7 @@
 use super::ask::Agent;
 #[cfg(feature = "demo")]
 use super::demo;
+use super::log::FlatJson;
 use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
 use super::{
     args, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar, slurm,
@@ -440,7 +441,7 @@ pub(super) fn init_log(config: &Config, quiet: bool) {
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
     match config.agent.log_format {
-        LogFormat::Json => log.json().init(),
+        LogFormat::Json => log.event_format(FlatJson).init(),
         LogFormat::Text => log.init(),
     }
 }

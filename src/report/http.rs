@@ -37,13 +37,11 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::server::TlsStream;
 
 mod auth;
+pub mod exposition;
 pub mod hosts;
 mod tls;
 pub mod tls_auth;
 mod x509;
-
-/// Content type of the Prometheus text format.
-pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
@@ -152,7 +150,7 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
         let cluster = self.cluster.borrow().clone();
         let cluster = cluster.as_deref();
         match route {
-            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics().into()),
+            "/metrics" => exposition::answer(self.metrics(), request.headers()),
             "/report" => match Style::from_query(request.uri().query().unwrap_or_default()) {
                 Some(style) => {
                     let body = text::encode(report, style).into();

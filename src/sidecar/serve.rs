@@ -4,7 +4,7 @@ use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::Detail;
 use crate::report::http::tls_auth::TlsAuth;
-use crate::report::http::{self, Answer, Answers, Client, Limits, METRICS_TYPE};
+use crate::report::http::{self, Answer, Answers, Client, Limits, exposition};
 use crate::report::metrics::{self, Exposition, nccl};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
@@ -55,7 +55,7 @@ impl Answers for Serve {
         match request.uri().path() {
             "/metrics" => {
                 let page = Arc::clone(&self.page.borrow());
-                http::respond(StatusCode::OK, METRICS_TYPE, page.metrics().into())
+                exposition::answer(page.metrics(), request.headers())
             }
             "/healthz" | "/readyz" => http::plain(StatusCode::OK, "ok\n"),
             _ => http::plain(StatusCode::NOT_FOUND, "not found\n"),

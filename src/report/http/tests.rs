@@ -108,13 +108,13 @@ async fn routes() {
         (
             "/metrics",
             "200 OK",
-            METRICS_TYPE,
+            exposition::METRICS_TYPE,
             "\nselvage_fabric_ready 1\n",
         ),
         (
             "/metrics",
             "200 OK",
-            METRICS_TYPE,
+            exposition::METRICS_TYPE,
             "\nprocess_resident_memory_bytes 12345678\n",
         ),
         (

@@ -1,0 +1,167 @@
+//! How metrics are sent: in the text format or, where it is asked for, as OpenMetrics 1.0; compressed
+//! where the scraper takes gzip.
+
+use super::{Answer, respond};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use std::io::Write;
+
+/// Content type of the Prometheus text format.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const OPENMETRICS: &str = "application/openmetrics-text";
+const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The answer to a scrape, of metrics in the text format.
+pub fn answer(text: String, asked: &HeaderMap) -> Answer {
+    let (kind, text) = match accepts(asked, header::ACCEPT, OPENMETRICS) {
+        true => (OPENMETRICS_TYPE, openmetrics(&text)),
+        false => (METRICS_TYPE, text),
+    };
+    let packed = accepts(asked, header::ACCEPT_ENCODING, "gzip").then(|| gzip(text.as_bytes()));
+    let (is_packed, body) = match packed {
+        Some(Ok(packed)) => (true, packed),
+        _ => (false, text.into_bytes()),
+    };
+    let mut response = respond(StatusCode::OK, kind, body.into());
+    let headers = response.headers_mut();
+    let vary = HeaderValue::from_static("accept, accept-encoding");
+    headers.insert(header::VARY, vary);
+    if is_packed {
+        let gzip = HeaderValue::from_static("gzip");
+        headers.insert(header::CONTENT_ENCODING, gzip);
+    }
+    response
+}
+
+/// Whether a header lists a value, and not with a weight of 0.
+fn accepts(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
+    let lines = headers.get_all(name).into_iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    let mut items = lines.flat_map(|line| line.split(','));
+    items.any(|item| {
+        let mut parts = item.split(';').map(str::trim);
+        let refused = |part: &str| {
+            let weight = part.strip_prefix("q=").map(str::parse::<f32>);
+            matches!(weight, Some(Ok(0.0)))
+        };
+        parts
+            .next()
+            .is_some_and(|of| of.eq_ignore_ascii_case(value))
+            && !parts.any(refused)
+    })
+}
+
+fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(text)?;
+    packer.finish()
+}
+
+/// The text format as OpenMetrics: a counter's family is named without `_total`, quotes in help texts
+/// are escaped, and the end is marked.
+fn openmetrics(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for line in text.lines() {
+        let described = ["# HELP ", "# TYPE "]
+            .into_iter()
+            .find_map(|what| Some((what, line.strip_prefix(what)?.split_once(' ')?)));
+        match described {
+            Some((what, (name, rest))) => {
+                let name = name.strip_suffix("_total").unwrap_or(name);
+                out.extend([what, name, " ", &rest.replace('"', "\\\"")]);
+            }
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::catalogue::{CATALOGUE, Kind};
+    use flate2::read::GzDecoder;
+    use http_body_util::BodyExt;
+    use std::io::Read;
+
+    const TEXT: &str = "# HELP a_total Said \"a\".\n# TYPE a_total counter\na_total{x=\"1\"} 3\n\
+                        # HELP b Two.\n# TYPE b gauge\nb 0.5\n";
+
+    fn asked(accept: &str, encoding: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            (header::ACCEPT, accept),
+            (header::ACCEPT_ENCODING, encoding),
+        ] {
+            if !value.is_empty() {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        headers
+    }
+
+    #[test]
+    fn what_scrapers_ask_for() {
+        // As Prometheus 2.42 and 3 ask.
+        let v2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (accept, encoding, open, packed) in [
+            ("", "", false, false),
+            ("*/*", "identity", false, false),
+            (v2, "gzip", true, true),
+            ("text/plain", "deflate, GZIP;q=0.5", false, true),
+            (
+                "text/html, application/openmetrics-text;q=0",
+                "gzip;q=0",
+                false,
+                false,
+            ),
+            ("application/openmetrics-texts", "gzipped", false, false),
+        ] {
+            let response = answer(TEXT.into(), &asked(accept, encoding));
+            let is = |name: HeaderName, value: &str| {
+                response.headers().get(name).is_some_and(|is| is == value)
+            };
+            assert_eq!(is(header::CONTENT_TYPE, OPENMETRICS_TYPE), open, "{accept}");
+            assert_eq!(is(header::CONTENT_TYPE, METRICS_TYPE), !open, "{accept}");
+            assert_eq!(is(header::CONTENT_ENCODING, "gzip"), packed, "{encoding}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_packed_is_what_was_said() {
+        let response = answer(TEXT.into(), &asked("", "gzip"));
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let mut text = String::new();
+        GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+        assert_eq!(text, TEXT);
+    }
+
+    #[test]
+    fn the_text_format_as_openmetrics() {
+        assert_eq!(
+            openmetrics(TEXT),
+            "# HELP a Said \\\"a\\\".\n# TYPE a counter\na_total{x=\"1\"} 3\n\
+             # HELP b Two.\n# TYPE b gauge\nb 0.5\n# EOF\n"
+        );
+        assert_eq!(openmetrics(""), "# EOF\n");
+    }
+
+    /// The names alone say which families are counters.
+    #[test]
+    fn counters_and_nothing_else_end_in_total() {
+        for family in CATALOGUE.iter() {
+            let is_counter = family.kind == Kind::Counter;
+            assert_eq!(
+                family.name.ends_with("_total"),
+                is_counter,
+                "{}",
+                family.name
+            );
+        }
+    }
+}
