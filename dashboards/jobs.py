@@ -212,11 +212,12 @@ def logs(board):
 
 
 def board():
-    selector = 'cluster=~"$cluster", namespace=~"$namespace"'
+    # Jobs without a pod are not on this board.
+    selector = 'cluster=~"$cluster", namespace=~"$namespace", container!=""'
     made = frame.Board(
         "selvage-jobs", "Which network each job's NCCL uses between nodes, and why where it is TCP.",
         [frame.variable("namespace", "Namespace",
-                        'label_values(selvage_nccl_job_info{cluster=~"$cluster"}, namespace)'),
+                        'label_values(selvage_nccl_job_info{cluster=~"$cluster", container!=""}, namespace)'),
          frame.variable("job", "Job", f"label_values(selvage_nccl_job_info{{{selector}}}, job)",
                         text="The job that owns the pod. Needs honorLabels where Prometheus scrapes."),
          frame.variable("pod", "Pod", f"label_values(selvage_nccl_job_info{{{selector}, "

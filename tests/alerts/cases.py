@@ -45,6 +45,13 @@ CASES = {
         ["SelvageNcclTcpFallback", "SelvageNcclSuspect /train-1"],
         ["SelvageNcclTcpFallback", "SelvageNcclSuspect /train-1"],
     ),
+    "a fallback of a job without a pod, not its suspicion": (
+        ["SelvageNcclTcpFallback #42", "SelvageNcclSuspect #42"], ["SelvageNcclTcpFallback #42"],
+    ),
+    "another job's": (
+        ["SelvageNcclTcpFallback #42", "SelvageNcclSuspect #77 @gpu-02", "SelvageNcclSuspect"],
+        ["SelvageNcclTcpFallback #42", "SelvageNcclSuspect #77 @gpu-02", "SelvageNcclSuspect"],
+    ),
     "the node, not the jobs on it": (
         ["SelvageNodeUnready", "SelvageNcclTcpFallback", "SelvageNcclTcpFallback @gpu-02 /train-1"],
         ["SelvageNodeUnready", "SelvageNcclTcpFallback @gpu-02 /train-1"],
@@ -53,10 +60,10 @@ CASES = {
 
 
 def labels_of(text: str, examples: list, cluster: str | None) -> dict:
-    """`Alert Reason @instance /pod` as the labels that the rule gives."""
+    """`Alert Reason @instance /pod #job` as the labels that the rule gives; a job has no pod."""
     name, *rest = text.split()
-    own = {each[0]: each[1:] for each in rest if each[0] in "@/"}
-    reason = next((each for each in rest if each[0] not in "@/"), None)
+    own = {each[0]: each[1:] for each in rest if each[0] in "@/#"}
+    reason = next((each for each in rest if each[0] not in "@/#"), None)
     found = [
         each for each in examples if each["alertname"] == name and each.get("reason") in (reason, None)
     ]
@@ -67,6 +74,9 @@ def labels_of(text: str, examples: list, cluster: str | None) -> dict:
         labels["instance"] = own["@"]
     if "/" in own:
         labels["pod"] = own["/"]
+    if "#" in own:
+        labels = {key: value for key, value in labels.items() if key not in ("namespace", "pod")}
+        labels["job"] = own["#"]
     if cluster is not None:
         labels["cluster"] = cluster
     return labels
