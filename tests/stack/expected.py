@@ -48,6 +48,7 @@ EMPTY = {
 
 # Recording rules without data in the demo, and why. tests/alerts plays them.
 NO_KUBE = "the demo has no kube-state-metrics"
+NO_LLDP = "simulated nodes have no cables on which LLDP could be heard"
 EMPTY_RULES = {
     "instance:selvage_report_stale:bool": "every agent that answers judges",
     "instance:selvage_node_planned:bool": NO_KUBE,
@@ -57,6 +58,8 @@ EMPTY_RULES = {
     "instance:selvage_node_away:bool": f"{NO_KUBE}, and {NO_GROUP}",
     "instance:selvage_node_quiet:bool": "all agents have seen a full window",
     "instance:selvage_node_behind:bool": "nothing is written but in a dry run",
+    "cluster_switch_device_port:selvage_port_neighbors:count": NO_LLDP,
+    "cluster_switch_device_port:selvage_port_strays:count": NO_LLDP,
 }
 
 # What promtool's linter says of names that are fixed (docs/metrics.md).
