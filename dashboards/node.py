@@ -345,11 +345,10 @@ def cluster(board):
     ), 12, 6)
     board.add(table(
         "NCCL on this node", "Which jobs run here, and over what? "
-        "Containers whose logs hold NCCL's lines, jobs without a pod by their name, and the network "
-        "they use between nodes. socket is TCP.",
-        [Q(f'max by (namespace, pod, container, network) (selvage_nccl_network{{{NODE}, pod!=""}}) or '
-           f'label_replace(label_replace(max by (job, exported_job, network) (selvage_nccl_network{{{NODE}, '
-           'pod=""}), "pod", "job $1", "job", "(.+)"), "pod", "job $1", "exported_job", "(.+)")')],
+        "Containers whose logs hold NCCL's lines, and the network they use between nodes. socket is "
+        "TCP. Jobs without a pod are not listed.",
+        [Q("max by (namespace, pod, container, network) "
+           f'(selvage_nccl_network{{{NODE}, container=~".+"}})')],
         [Col("namespace", "Namespace"), Col("pod", "Pod", link=(
             "/d/selvage-jobs?var-namespace=${__data.fields.Namespace}&var-pod="
             "${__data.fields.Pod}&${datasource:queryparam}&${cluster:queryparam}"
