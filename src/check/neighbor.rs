@@ -2,6 +2,7 @@
 
 use super::{Candidate, Check, Context, PortView};
 use crate::observe::lldp::Neighbor;
+use std::collections::BTreeMap;
 
 reasons! {
     notice CHANGED = "NeighborChanged", CheckSwitchPort,
@@ -13,7 +14,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: "neighbor",
     title: "Neighbor",
-    what: "The switch's port that each rail reaches, by LLDP, against the first one since the agent started. Only with `agent.lldp = true`. A switch that was renamed, or replaced under its name, is the same one.",
+    what: "The switch's port that each rail reaches, by LLDP, against the first one since the agent started; each leg of a bond against its own. Only with `agent.lldp = true`. A switch that was renamed, or replaced under its name, is the same one.",
     reasons: REASONS,
     timing: |policy| policy.neighbor.timing(),
     run,
@@ -25,26 +26,42 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
-    let (was, is) = (first(rail)?, context.neighbor(rail)?);
-    if was.is_same_port(is) {
-        return None;
-    }
-    let mut others = context.rails().filter(|other| other.key != rail.key);
-    let other = others.find(|other| first(other).is_some_and(|was| was.is_same_port(is)));
-    let whose = other.map_or_else(String::new, |other| {
-        format!(", where {} was before", other.subject)
+    let known = first(rail)?;
+    let mut cables = context.snapshot.neighbors(rail.port.netdev.as_deref()?);
+    let (interface, was, is) = cables.find_map(|(interface, is)| {
+        let was = known.get(interface)?;
+        (!was.is_same_port(is)).then_some((interface, was, is))
+    })?;
+    let mut others = (context.rails()).filter_map(|other| {
+        let mut cables = first(other)?.iter();
+        let (interface, _) = cables.find(|(_, was)| was.is_same_port(is))?;
+        Some(cable(other, interface))
     });
-    let subject = &rail.subject;
+    let other = others.next();
+    let whose = other
+        .as_ref()
+        .map_or_else(String::new, |other| format!(", where {other} was before"));
+    let subject = cable(rail, interface);
     let message = format!("{subject} was connected to {was} and now is to {is}{whose}");
     Some(
         (context.of_port(&CHANGED, rail, message))
             .with("was", was.to_string())
-            .with_some("seen_before_by", other.map(|other| other.subject.as_str())),
+            .with("neighbor", is.to_string())
+            .with_some("seen_before_by", other),
     )
 }
 
-fn first<'a>(rail: &PortView<'a>) -> Option<&'a Neighbor> {
-    rail.history?.first_neighbor.as_ref()
+/// A rail; of a bond, with the leg.
+fn cable(rail: &PortView<'_>, interface: &str) -> String {
+    match rail.port.netdev.as_deref() {
+        Some(netdev) if netdev != interface => format!("{} ({interface})", rail.subject),
+        _ => rail.subject.clone(),
+    }
+}
+
+/// By interface.
+fn first<'a>(rail: &PortView<'a>) -> Option<&'a BTreeMap<String, Neighbor>> {
+    Some(&rail.history?.first_neighbors)
 }
 
 #[cfg(test)]
@@ -54,6 +71,7 @@ mod tests {
     use super::*;
     use crate::check::roles::Role;
     use crate::observe::lldp::Advertisement;
+    use crate::observe::netdev::NetdevFacts;
     use crate::observe::rdma::{PhysState, PortState};
     use crate::observe::reading::Stamped;
     use std::sync::Arc;
@@ -61,6 +79,10 @@ mod tests {
 
     /// Rail `i` hears of this switch now.
     fn hear(node: &mut Node, i: usize, switch: &str) {
+        hear_at(node, &format!("eth{i}"), switch);
+    }
+
+    fn hear_at(node: &mut Node, interface: &str, switch: &str) {
         let neighbor = Neighbor {
             switch: switch.into(),
             switch_port: "swp1".into(),
@@ -73,7 +95,7 @@ mod tests {
             at: node.now,
             value,
         });
-        node.snapshot.lldp.insert(format!("eth{i}"), heard);
+        node.snapshot.lldp.insert(interface.to_string(), heard);
     }
 
     fn messages(node: &Node) -> Vec<String> {
@@ -112,6 +134,50 @@ mod tests {
     }
 
     #[test]
+    fn each_leg_of_a_bond_is_judged_against_its_own_past() {
+        let mut node = Node::roce();
+        for leg in ["leg0", "leg1"] {
+            let master = Some("eth0".to_string());
+            let facts = NetdevFacts {
+                master,
+                ..NetdevFacts::default()
+            };
+            node.set_netdev_named(leg, facts);
+        }
+        // The second leg is heard first.
+        hear_at(&mut node, "leg1", "leaf-1");
+        node.tick(1);
+        hear_at(&mut node, "leg0", "leaf-0");
+        node.tick(1);
+        assert_eq!(messages(&node), Vec::<String>::new());
+        // One is silent, then the other one, and each comes back.
+        for leg in ["leg0", "leg1"] {
+            let gone = node.snapshot.lldp.remove(leg).unwrap();
+            node.tick(1);
+            assert_eq!(messages(&node), Vec::<String>::new(), "{leg}");
+            node.snapshot.lldp.insert(leg.to_string(), gone);
+        }
+        hear_at(&mut node, "leg1", "leaf-9");
+        node.tick(1);
+        assert_eq!(
+            messages(&node),
+            ["mlx5_0/1 (leg1) was connected to leaf-1 swp1 and now is to leaf-9 swp1"]
+        );
+        let found = &node.run(&CHECK)[0];
+        assert_eq!(found.evidence["was"], "leaf-1 swp1");
+        assert_eq!(found.evidence["neighbor"], "leaf-9 swp1");
+        // Its legs were swapped.
+        hear_at(&mut node, "leg0", "leaf-1");
+        node.tick(1);
+        assert_eq!(
+            messages(&node),
+            [
+                "mlx5_0/1 (leg0) was connected to leaf-0 swp1 and now is to leaf-1 swp1, where mlx5_0/1 (leg1) was before"
+            ]
+        );
+    }
+
+    #[test]
     fn what_is_silent_no_longer_holds_but_is_remembered_while_the_link_is_down() {
         let mut node = Node::roce();
         hear(&mut node, 0, "leaf-0");
@@ -142,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rails_and_only_links_are_told() {
+    fn only_rails_have_one_and_only_links_say_so() {
         let mut node = Node::roce();
         hear(&mut node, 0, "leaf-0");
         hear(&mut node, 1, "leaf-1");

@@ -30,6 +30,9 @@ pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
 /// devices come and go with pods.
 const MAX_DEVICES: usize = 512;
 
+/// Most interfaces of a port whose first neighbor is remembered: a bond's legs, which may be renamed.
+const MAX_CABLES: usize = 64;
+
 /// Everything remembered between samples.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -77,8 +80,9 @@ pub struct PortHistory {
     pub ever_authorized: bool,
     /// Its supplicant failed to authenticate while the link was up, and has not succeeded since.
     pub shut_out: bool,
-    /// What was first seen at the other end of its cable since the agent started.
-    pub first_neighbor: Option<Neighbor>,
+    /// What was first seen at the other end of its cable since the agent started, by interface: a
+    /// bond has a cable at each leg.
+    pub first_neighbors: BTreeMap<String, Neighbor>,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
     /// The longest stretch that it stayed up before it fell.
@@ -212,7 +216,8 @@ impl History {
     pub fn forget_best(&mut self) {
         self.remembered.forget();
         for port in self.ports.values_mut() {
-            (port.best_rate, port.first_neighbor) = (None, None);
+            port.best_rate = None;
+            port.first_neighbors.clear();
             port.ever_active = port.state.is_some_and(|(state, _)| state.is_up());
         }
         self.devices.retain(|_, device| device.missed == 0);
@@ -269,11 +274,14 @@ impl History {
         }
         for (device, port) in ports_of(snapshot) {
             let history = self.ports.get_mut(&device.port_key(port.number));
-            let netdev = port.netdev.as_deref();
-            let neighbor = netdev.and_then(|name| snapshot.neighbor(name, true));
-            if let (Some(history), Some(neighbor)) = (history, neighbor) {
-                let first = &mut history.first_neighbor;
-                first.get_or_insert_with(|| neighbor.clone());
+            let (Some(history), Some(netdev)) = (history, &port.netdev) else {
+                continue;
+            };
+            let first = &mut history.first_neighbors;
+            for (interface, neighbor) in snapshot.neighbors(netdev) {
+                if first.len() < MAX_CABLES && !first.contains_key(interface) {
+                    first.insert(interface.to_string(), neighbor.clone());
+                }
             }
         }
     }

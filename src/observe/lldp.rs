@@ -43,7 +43,7 @@ impl fmt::Display for Neighbor {
 }
 
 impl Advertisement {
-    /// The interface's neighbour after one more LLDPDU; `None` where that changes nothing. One
+    /// The interface's neighbor after one more LLDPDU; `None` where that changes nothing. One
     /// of TTL 0 ends what its own sender said before; it has no names, so those stay.
     #[must_use]
     pub fn after(self, before: Option<&Advertisement>) -> Option<Advertisement> {

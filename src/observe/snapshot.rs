@@ -76,17 +76,39 @@ impl Snapshot {
         of_source().find(names_it).or_else(whole)
     }
 
-    /// What is at the other end of a network device's cable; of a bond, at that of its first leg that
-    /// knows. While the port is up, only what still holds; else what was there last.
+    /// What is at the other end of a network device's cable; of a bond, at that of its first leg by
+    /// name that was ever heard: its legs usually reach two switches. While the port is up, only what
+    /// still holds; else what was there last.
     pub fn neighbor(&self, netdev: &str, port_is_up: bool) -> Option<&Neighbor> {
-        let known = |name: &str| {
-            let heard = self.lldp.get(name)?;
-            let holds = self.at < heard.at.plus(heard.value.ttl);
-            (holds || !port_is_up).then_some(&heard.value.neighbor)
+        let (_, heard) = self.heard(netdev).next()?;
+        (self.holds(heard) || !port_is_up).then_some(&heard.value.neighbor)
+    }
+
+    /// What is at the other end of each cable of a network device, as far as it still holds, by
+    /// interface: its own, or those of a bond's legs.
+    pub fn neighbors<'a>(&'a self, netdev: &str) -> impl Iterator<Item = (&'a str, &'a Neighbor)> {
+        let holding = self.heard(netdev).filter(|(_, heard)| self.holds(heard));
+        holding.map(|(name, heard)| (name, &heard.value.neighbor))
+    }
+
+    /// A bond's own name is no cable: some kernels repeat there what a leg heard.
+    fn heard<'a>(
+        &'a self,
+        netdev: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a Stamped<Advertisement>)> {
+        let is_leg = move |facts: &NetdevFacts| facts.master.as_deref() == Some(netdev);
+        let is_bond = self.netdevs.values().any(|facts| is_leg(&facts.value));
+        let is_its = move |name: &str| match self.netdevs.get(name) {
+            Some(facts) if is_bond => is_leg(&facts.value),
+            _ => name == netdev && !is_bond,
         };
-        let is_leg = |facts: &NetdevFacts| facts.master.as_deref() == Some(netdev);
-        let mut legs = (self.netdevs.iter()).filter(|(_, facts)| is_leg(&facts.value));
-        known(netdev).or_else(|| legs.find_map(|(name, _)| known(name)))
+        let all = self.lldp.iter();
+        all.filter(move |(name, _)| is_its(name))
+            .map(|(name, heard)| (name.as_str(), &**heard))
+    }
+
+    fn holds(&self, heard: &Stamped<Advertisement>) -> bool {
+        self.at < heard.at.plus(heard.value.ttl)
     }
 
     /// Whether what was read of a subject `at` a moment can be gone by `now`: it is not older than
@@ -142,31 +164,36 @@ pub struct SourceHealth {
 mod tests {
     use super::*;
 
+    fn heard(switch: &str, ttl: u64) -> Arc<Stamped<Advertisement>> {
+        let neighbor = Neighbor {
+            switch: switch.into(),
+            switch_port: "swp1".into(),
+            description: None,
+            ids: Default::default(),
+        };
+        let ttl = Duration::from_secs(ttl);
+        let at = Millis(0);
+        let value = Advertisement { neighbor, ttl };
+        Arc::new(Stamped { at, value })
+    }
+
+    fn leg(master: &str) -> Arc<Stamped<NetdevFacts>> {
+        let master = Some(master.to_string());
+        let value = NetdevFacts {
+            master,
+            ..NetdevFacts::default()
+        };
+        let at = Millis(0);
+        Arc::new(Stamped { at, value })
+    }
+
+    fn named<'a>(snapshot: &'a Snapshot, name: &str, up: bool) -> Option<&'a str> {
+        let found = snapshot.neighbor(name, up);
+        found.map(|found| found.switch.as_str())
+    }
+
     #[test]
     fn a_bond_reaches_what_its_leg_reaches() {
-        let heard = |switch: &str| {
-            let neighbor = Neighbor {
-                switch: switch.into(),
-                switch_port: "swp1".into(),
-                description: None,
-                ids: Default::default(),
-            };
-            let ttl = Duration::from_secs(120);
-            let at = Millis(0);
-            let value = Advertisement { neighbor, ttl };
-            Arc::new(Stamped { at, value })
-        };
-        let leg = |master: &str| {
-            let master = Some(master.to_string());
-            let value = NetdevFacts {
-                master,
-                ..NetdevFacts::default()
-            };
-            Arc::new(Stamped {
-                at: Millis(0),
-                value,
-            })
-        };
         let netdevs = [("eth0", "bond1"), ("eth1", "bond0")];
         let switches = [("eth0", "leaf-0"), ("eth1", "leaf-1")];
         let snapshot = Snapshot {
@@ -174,17 +201,37 @@ mod tests {
                 .map(|(name, master)| (name.into(), leg(master)))
                 .into(),
             lldp: switches
-                .map(|(name, switch)| (name.into(), heard(switch)))
+                .map(|(name, switch)| (name.into(), heard(switch, 120)))
                 .into(),
             ..Snapshot::default()
         };
-        let named = |name| {
-            snapshot
-                .neighbor(name, true)
-                .map(|found| found.switch.as_str())
+        assert_eq!(named(&snapshot, "bond0", true), Some("leaf-1"));
+        assert_eq!(named(&snapshot, "eth0", true), Some("leaf-0"));
+        assert_eq!(named(&snapshot, "bond2", true), None);
+    }
+
+    #[test]
+    fn a_bond_keeps_to_one_leg() {
+        let mut snapshot = Snapshot {
+            netdevs: ["eth0", "eth1"]
+                .map(|name| (name.into(), leg("bond0")))
+                .into(),
+            // What is heard as the bond came by one of its legs.
+            lldp: [("bond0".into(), heard("leaf-1", 120))].into(),
+            ..Snapshot::default()
         };
-        assert_eq!(named("bond0"), Some("leaf-1"));
-        assert_eq!(named("eth0"), Some("leaf-0"));
-        assert_eq!(named("bond2"), None);
+        assert_eq!(named(&snapshot, "bond0", true), None);
+        snapshot.lldp.insert("eth1".into(), heard("leaf-1", 120));
+        assert_eq!(named(&snapshot, "bond0", true), Some("leaf-1"));
+        snapshot.lldp.insert("eth0".into(), heard("leaf-0", 60));
+        assert_eq!(named(&snapshot, "bond0", true), Some("leaf-0"));
+        let both: Vec<_> = snapshot.neighbors("bond0").map(|(leg, _)| leg).collect();
+        assert_eq!(both, ["eth0", "eth1"]);
+        // The first leg is silent, the second one is not: no other switch comes in its place.
+        snapshot.at = Millis::from_secs(60);
+        assert_eq!(named(&snapshot, "bond0", true), None);
+        assert_eq!(named(&snapshot, "bond0", false), Some("leaf-0"));
+        let one: Vec<_> = snapshot.neighbors("bond0").map(|(leg, _)| leg).collect();
+        assert_eq!(one, ["eth1"]);
     }
 }

@@ -48,6 +48,19 @@ nix::setsockopt_impl!(
     nix::sys::socket::sockopt::SetStruct<'_, libc::packet_mreq>
 );
 
+/// Frames carry the interface that received them. Without it those of a bond's active legs carry
+/// the bond.
+#[derive(Clone)]
+struct OriginalDevice;
+
+nix::setsockopt_impl!(
+    OriginalDevice,
+    libc::SOL_PACKET,
+    libc::PACKET_ORIGDEV,
+    bool,
+    nix::sys::socket::sockopt::SetBool
+);
+
 /// A socket that receives the frames of all interfaces of this network namespace.
 pub struct Listener {
     socket: Socket,
@@ -62,10 +75,15 @@ impl Listener {
         }
         let protocol = Protocol::from(i32::from(ETHERTYPE.to_be()));
         match Socket::new(Domain::PACKET, Type::DGRAM.nonblocking(), Some(protocol)) {
-            Ok(socket) => Reading::Value(Listener {
-                socket,
-                joined: BTreeSet::new(),
-            }),
+            Ok(socket) => {
+                if let Err(errno) = OriginalDevice.set(&socket, &true) {
+                    tracing::debug!(%errno, "the legs of a bond cannot be told apart");
+                }
+                Reading::Value(Listener {
+                    socket,
+                    joined: BTreeSet::new(),
+                })
+            }
             Err(error) => {
                 let kind = match error.kind() {
                     std::io::ErrorKind::PermissionDenied => FaultKind::Denied,
