@@ -179,7 +179,7 @@ bench-cluster: ## from a fault to the API server's acceptance of the patch, one 
 mutants: ## a random sample of changes to the deciding code; fails where tests notice too few (docs/testing.md)
 	tests/mutants/run --sample $(SAMPLE)
 
-fuzz: ## random bytes for each parser of what comes from outside, a minute each
+fuzz: ## random bytes for parsers of what comes from outside, a minute each
 	tests/fuzz/run
 
 # Clocks are stepped where Debian's libfaketime is installed: the build is the image's, but not static.
