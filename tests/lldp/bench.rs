@@ -15,6 +15,9 @@ pub const RAILS: [(&str, &str); 2] = [("mlx5_0", "enp24s0np0"), ("mlx5_1", "enp6
 /// Longest wait for what takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Seconds for which a switch's word holds, so that one that is slow does not expire.
+pub const TTL: u64 = 120;
+
 /// A port of the node's network of its own.
 const PORT: u16 = 9949;
 
@@ -169,7 +172,8 @@ impl Leaf {
         }
     }
 
-    /// Names the port that a cable is in. What lldpd is told before it has seen the port, or while it starts, it forgets.
+    /// Names the port that a cable is in. lldpd forgets settings made while it starts, or before it has
+    /// seen the port.
     fn name_port(&self, port: usize) {
         let (interface, name) = (&format!("Eth{port}"), &format!("Ethernet1/{port}"));
         let text = &format!("to gpu-01 rail{port}");
@@ -178,18 +182,37 @@ impl Leaf {
         let begin = Instant::now();
         let show = ["show", "interfaces", "ports", interface];
         let leaf = self.socket.rsplit('/').next().unwrap();
+        let ttl = &format!("TTL:          {TTL}\n");
         let named = |shown: &String| {
-            let mut words = [name, "to gpu-01", leaf, "TTL:          4\n"].into_iter();
+            let mut words = [name, "to gpu-01", leaf, ttl].into_iter();
             words.all(|word| shown.contains(word))
         };
         while !self.lldpcli(&show).as_ref().is_some_and(named) {
             assert!(begin.elapsed() < PATIENCE, "{:?}", self.lldpcli(&show));
             self.configure(&["system", "hostname", leaf]);
             self.configure(&["lldp", "tx-interval", "1"]);
-            let of = ["ports", interface, "lldp"];
-            self.configure(&[&of[..], &["portidsubtype", "local", name]].concat());
-            self.configure(&[&of[..], &["portdescription", text]].concat());
+            self.hold(TTL);
+            self.configure(&["ports", interface, "lldp", "portidsubtype", "local", name]);
+            self.describe(interface, text);
         }
+    }
+
+    /// From now on its word holds for so many seconds.
+    pub fn hold(&self, seconds: u64) {
+        self.configure(&["lldp", "tx-hold", &seconds.to_string()]);
+    }
+
+    pub fn describe(&self, interface: &str, text: &str) {
+        self.configure(&["ports", interface, "lldp", "portdescription", text]);
+    }
+
+    /// It neither sends nor receives until it is resumed.
+    pub fn pause(&self) {
+        self.lldpcli(&["pause"]).expect("lldpd pauses");
+    }
+
+    pub fn resume(&self) {
+        self.lldpcli(&["resume"]).expect("lldpd resumes");
     }
 
     /// Ends it, so that it says goodbye.
@@ -348,7 +371,7 @@ impl Report {
         port.map_or(Value::Null, |port| port["neighbor"].clone())
     }
 
-    /// Reasons of the findings about a rail that count, and of its neighbour.
+    /// Reasons of the findings about a rail that count, and of its neighbor.
     pub fn reasons_of(&self, rail: usize) -> Vec<&str> {
         let subject = format!("{}/1", RAILS[rail].0);
         (self.0["findings"].as_array().unwrap().iter())

@@ -1,4 +1,4 @@
-//! Neighbours for real: Debian's lldpd as two leaf switches, each in a network namespace of its own,
+//! Neighbors for real: Debian's lldpd as two leaf switches, each in a network namespace of its own,
 //! two rails of a node at the other ends of their veth pairs, and the program on that node. What the
 //! machine does not allow fails the test; nothing is skipped. Needs root.
 #![allow(
@@ -15,10 +15,10 @@ mod support;
 
 mod bench;
 
-use bench::{Bench, RAILS};
+use bench::{Bench, RAILS, Report};
 use serde_json::{Value, json};
 
-/// A neighbour, as in the report.
+/// A neighbor, as in the report.
 fn neighbor(leaf: usize, port: usize) -> Value {
     json!({
         "switch": format!("leaf-{leaf}"),
@@ -28,7 +28,7 @@ fn neighbor(leaf: usize, port: usize) -> Value {
 }
 
 #[test]
-fn a_rail_is_told_with_the_port_of_its_switch() {
+fn a_rail_is_named_with_the_port_of_its_switch() {
     let bench = Bench::new();
     let agent = bench.agent(&[], &[]);
     for rail in [0, 1] {
@@ -62,7 +62,10 @@ fn a_rail_is_told_with_the_port_of_its_switch() {
         "{message}"
     );
 
-    // A switch that hangs says nothing more: its word holds for its TTL of four seconds.
+    // A switch that hangs says nothing more: its word holds for its TTL.
+    bench.leaves[1].hold(4);
+    bench.leaves[1].describe("Eth1", "for four seconds");
+    agent.until(|report| report.neighbor(1)["description"] == "for four seconds");
     bench.leaves[1].run("ip", &["link", "set", "Eth1", "down"]);
     agent.until(|report| report.neighbor(1) == Value::Null);
 }
@@ -97,18 +100,33 @@ fn swapped_cables_are_a_notice_on_both_rails() {
 #[test]
 fn junk_on_the_wire_changes_nothing() {
     let bench = Bench::new();
-    let agent = bench.agent(&[], &[]);
-    agent.until(|report| report.neighbor(0) == neighbor(0, 0));
-    let sent = bench.leaves[0].junk("Eth0");
-    assert!(sent.contains("sent 615"), "{sent}");
-    // The last good word expires in four seconds: what stands later came after the junk.
-    let begin = agent
-        .until(|report| report.neighbor(0) == neighbor(0, 0))
-        .seconds();
-    let report = agent.until(|report| report.seconds() > begin + 5);
-    assert_eq!(report.neighbor(0), neighbor(0, 0));
-    assert_eq!(report.neighbor(1), neighbor(1, 1));
+    let agent = bench.agent(&["--set=policy.neighbor.raise_after=0s"], &[]);
+    let both = [0, 1].map(|rail| neighbor(rail, rail));
+    let neighbors = |report: &Report| [0, 1].map(|rail| report.neighbor(rail));
+    let unchanged = |report: &Report| {
+        assert_eq!(neighbors(report), both, "{}", agent.log());
+        for rail in [0, 1] {
+            assert!(!report.reasons_of(rail).contains(&"NeighborChanged"));
+        }
+        true
+    };
+    agent.until(|report| neighbors(report) == both);
+    // A good frame would cover up what junk did.
+    bench.leaves[0].pause();
+    std::thread::scope(|scope| {
+        let junk = scope.spawn(|| bench.leaves[0].junk("Eth0"));
+        agent.until(|report| unchanged(report) && junk.is_finished());
+        let sent = junk.join().unwrap();
+        assert!(sent.contains("sent 615"), "{sent}");
+    });
+    let after = agent.until(unchanged).seconds();
+    let report = agent.until(|report| unchanged(report) && report.seconds() > after + 5);
     assert_eq!(report.source()["up"], true, "{}", report.source());
+    // It still hears.
+    bench.leaves[0].resume();
+    bench.leaves[0].describe("Eth0", "after the junk");
+    let report = agent.until(|report| report.neighbor(0)["description"] == "after the junk");
+    assert!(!report.reasons_of(0).contains(&"NeighborChanged"));
 }
 
 #[test]
