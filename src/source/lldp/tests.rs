@@ -27,7 +27,7 @@ fn lldpdu(port: &[u8], more: &[(u8, &[u8])]) -> Vec<u8> {
     all
 }
 
-fn told(lldpdu: &[u8]) -> Option<String> {
+fn named(lldpdu: &[u8]) -> Option<String> {
     parse(lldpdu).map(|heard| heard.neighbor.to_string())
 }
 
@@ -70,7 +70,7 @@ fn names_of_switches_and_ports() {
         ),
     ];
     for (port, more, want) in rows {
-        assert_eq!(told(&lldpdu(port, more)).as_deref(), Some(want));
+        assert_eq!(named(&lldpdu(port, more)).as_deref(), Some(want));
     }
     let long = [b'x'; 255];
     let got = parse(&lldpdu(b"\x05swp1", &[(5, &long)])).unwrap();
@@ -99,7 +99,7 @@ fn what_is_not_a_whole_lldpdu_is_nothing() {
         vec![&tlv(0, b""), &chassis, &port, &ttl],
     ] {
         let frame: Vec<u8> = parts.into_iter().flatten().copied().collect();
-        assert_eq!(told(&frame), None, "{frame:02x?}");
+        assert_eq!(named(&frame), None, "{frame:02x?}");
     }
 }
 
