@@ -271,15 +271,21 @@ impl Supervisor {
         }
     }
 
-    /// Every task.
+    /// Every task; those of one name as one, which is up if all of them are.
     pub fn status(&self) -> Vec<Status> {
-        let tasks = lock(&self.0.tasks);
-        let status = |task: &Arc<Task>| Status {
-            name: task.row.name,
-            up: task.is_up(),
-            panics: task.panics.load(Ordering::Relaxed),
-        };
-        tasks.iter().map(status).collect()
+        let mut merged: Vec<Status> = Vec::new();
+        for task in lock(&self.0.tasks).iter() {
+            let (name, up) = (task.row.name, task.is_up());
+            let panics = task.panics.load(Ordering::Relaxed);
+            match merged.iter_mut().find(|known| known.name == name) {
+                Some(known) => {
+                    known.up &= up;
+                    known.panics += panics;
+                }
+                None => merged.push(Status { name, up, panics }),
+            }
+        }
+        merged
     }
 
     /// How long a task has made no progress, if that is too long.

@@ -2,7 +2,7 @@
 //! log files.
 
 use super::log_files::LogFiles;
-use super::registry::{Change, PodLookup, Registry};
+use super::registry::{Change, PodLookup, Registry, tenant};
 use super::{Inputs, Update, persist};
 use crate::check::nccl_jobs::{FairShare, Jobs, LogReading, PodLimits};
 use crate::clock::Clock;
@@ -241,7 +241,7 @@ impl Reader {
         let withheld = &mut self.withheld;
         let announce = |change: Change| {
             announced = true;
-            match said.may(&change.now.key.namespace, &change.now.key.uid) {
+            match may_announce(said, &change.now.key) {
                 true => publish(events, &change),
                 false => *withheld += 1,
             }
@@ -309,6 +309,11 @@ fn publish(events: &EventSender, change: &Change) {
     }
 }
 
+/// Whether one thing more may be said of a pod and its namespace, or of a job and its user.
+fn may_announce(said: &mut FairShare, key: &ContainerKey) -> bool {
+    said.may(tenant(key), key.job().unwrap_or(&key.uid))
+}
+
 /// Adds a poll to the sums over all polls.
 fn add(totals: &mut LogReading, bytes: u64, lines_dropped: u64) {
     totals.bytes += bytes;
@@ -341,5 +346,23 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         fault,
         absent,
         files_fault: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_s_jobs_do_not_silence_those_of_others() {
+        let mut said = FairShare::default();
+        for number in 0..100 {
+            may_announce(&mut said, &ContainerKey::of_job(1000, &number.to_string()));
+        }
+        let mut may = |user, job| may_announce(&mut said, &ContainerKey::of_job(user, job));
+        assert!(!may(1000, "100"));
+        // Of one job, so many as of one pod; another job of its user has its own share.
+        assert_eq!([(); 5].map(|()| may(1001, "7")), [true, true, true, true, false]);
+        assert!(may(1001, "8"));
     }
 }

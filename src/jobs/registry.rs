@@ -397,7 +397,7 @@ fn pod_name(container: &ContainerVerdict) -> String {
 }
 
 /// Who may make up jobs: a namespace, or the user of a job outside of Kubernetes.
-fn tenant(key: &ContainerKey) -> &str {
+pub(super) fn tenant(key: &ContainerKey) -> &str {
     match key.job() {
         Some(_) => &key.uid,
         None => &key.namespace,

@@ -6,6 +6,9 @@
 //! | v2 | `/system.slice/slurmstepd.scope/job_12/step_0/user/task_0` |
 //! | v2, several slurmd | `/system.slice/gpu-1_slurmstepd.scope/job_12/…` |
 //! | v1 | `/slurm/uid_1000/job_12/step_batch` |
+//!
+//! These paths count from the root alone: below a cgroup that systemd delegates to a user, the user makes
+//! any name. From within a container's cgroup namespace all paths begin with `/..`, and no job is named.
 
 use crate::host::Host;
 use crate::source::tree;
@@ -70,17 +73,14 @@ pub fn has_gpus(host: &Host) -> bool {
 
 /// The job in a process's list of cgroups, `id:controllers:path` a line.
 pub(super) fn job_of(text: &str) -> Option<u32> {
-    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let job = |path: &str| {
-        let parts: Vec<&str> = path.split('/').collect();
-        parts.windows(2).find_map(|pair| match pair {
-            [above, job] if above.ends_with("slurmstepd.scope") || above.starts_with("uid_") => {
-                job.strip_prefix("job_")?.parse().ok()
-            }
-            _ => None,
-        })
-    };
-    { paths }.find_map(job)
+    let mut paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.find_map(|path| {
+        let mut parts = path.strip_prefix('/')?.split('/');
+        let (top, next, job) = (parts.next()?, parts.next()?, parts.next()?);
+        let v2 = top == "system.slice" && next.ends_with("slurmstepd.scope");
+        let v1 = top.starts_with("slurm") && next.starts_with("uid_");
+        (v1 || v2).then(|| job.strip_prefix("job_")?.parse().ok())?
+    })
 }
 
 /// `Uid:` in a process's status: real, effective, saved and filesystem UID (proc(5)).
@@ -113,6 +113,23 @@ mod tests {
             ("0::/system.slice/slurmstepd.scope/system\n", None),
             ("0::/user.slice/user-1000.slice/job_12\n", None),
             ("0::/system.slice/slurmstepd.scope/job_x\n", None),
+            // Made by a user in what systemd delegates.
+            (
+                "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_42/x\n",
+                None,
+            ),
+            (
+                "0::/user.slice/user@1000.service/system.slice/slurmstepd.scope/job_42\n",
+                None,
+            ),
+            ("0::/user.slice/uid_1000/job_42/step_0\n", None),
+            ("0::/user.slice/slurm/uid_1000/job_42/step_0\n", None),
+            // As seen from within a container's cgroup namespace.
+            (
+                "0::/../../system.slice/slurmstepd.scope/job_42/step_0\n",
+                None,
+            ),
+            ("5:memory:/../slurm/uid_1000/job_42\n", None),
             ("0::/\n", None),
             ("", None),
         ] {

@@ -122,3 +122,20 @@ async fn a_thread_that_panics_is_started_again_and_its_end_is_waited_for() {
     let ended = tokio::time::timeout(Duration::from_secs(30), supervisor.ended(ROW));
     assert!(ended.await.is_ok() && supervisor.status().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_one_name_are_shown_as_one() {
+    let supervisor = Supervisor::new(Duration::from_secs(5));
+    play(&supervisor, ROW, &[Play::Panics, Play::Runs]);
+    play(&supervisor, ROW, &[Play::Panics, Play::Runs]);
+    let status = |up, panics| Status {
+        name: ROW.name,
+        up,
+        panics,
+    };
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(supervisor.status(), [status(true, 2)]);
+    play(&supervisor, ROW, &[Play::Hangs]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(supervisor.status(), [status(false, 2)]);
+}
