@@ -50,7 +50,8 @@ impl Seat {
                 self.complete = true;
                 if let (None, Some(from), Some(to)) = (self.seconds, self.started, time.stamp()) {
                     let seconds = to.duration_since(from).as_secs_f64();
-                    self.seconds = (seconds >= 0.0).then_some(seconds);
+                    // Lines without a time of their own that were read together show none.
+                    self.seconds = (seconds > 0.0).then_some(seconds);
                 }
             }
             Phase::Aborted => (self.ended, self.aborted) = (true, true),
@@ -99,5 +100,22 @@ impl Group {
     pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         let seated = self.seats.values().map(|seat| seat.place.host);
         seated.chain(self.left.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_init_whose_lines_were_read_together_has_no_duration() {
+        let at = |second| Time::At(jiff::Timestamp::from_second(second).unwrap());
+        for (start, end, want) in [(7, 7, None), (7, 6, None), (7, 9, Some(2.0))] {
+            let mut seat = Seat::default();
+            seat.enter(Phase::Start, at(start));
+            seat.enter(Phase::Complete, at(end));
+            assert!(seat.complete);
+            assert_eq!(seat.seconds, want);
+        }
     }
 }
