@@ -202,10 +202,14 @@ mod tests {
     fn failing_is_a_notice_and_absent_is_nothing() {
         let mut node = Node::infiniband();
         node.set_fault("gpudirect", "", FaultKind::Denied);
+        node.set_fault("log_files", "", FaultKind::Denied);
         node.set_health("dcb", "eth0", |health| health.absent = true);
         assert_eq!(
             node.told(&CHECK),
-            ["gpudirect SourceFailing Unknown Notice"]
+            [
+                "gpudirect SourceFailing Unknown Notice",
+                "log_files SourceFailing Unknown Notice"
+            ]
         );
     }
 

@@ -9,19 +9,22 @@ use super::Inputs;
 use super::registry::{PodLookup, Registry};
 use crate::check::nccl_jobs::LogReading;
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::file_pattern::{FilePattern, NamedIds};
 use crate::host::Host;
 use crate::observe::pod::{ContainerFacts, ContainerKey, Job, PodFacts};
 use crate::observe::reading::{Fault, Reading};
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::nccl::prefix;
-use crate::source::pod_logs::{Container, FlatFile, Follower, Layout, Options, PollStats, Sink};
+use crate::source::pod_logs::{
+    Container, FileId, FlatFile, Follower, Layout, Options, PollStats, Sink,
+};
 use crate::source::slurm_jobs::{self, ProcessOwner};
 use crate::source::tree;
 use crate::supervise;
 use crate::units::Millis;
 use memchr::memmem;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,8 +50,8 @@ const MAX_WRITERS: usize = 64;
 const SHARE: usize = 2 << 10;
 const BATCH: usize = 256 << 10;
 
-/// A file that was not written for so long is let go once no process of its job is left; until then,
-/// its job counts as running.
+/// A file that was not written for so long, on top of the time after which an init hangs, is let go
+/// once no process of its job is left; until then, its job counts as running.
 const QUIET: Duration = Duration::from_secs(300);
 
 /// A file that was not written for longer is read at the start only where its name says that its job
@@ -58,6 +61,13 @@ const OLD: Duration = Duration::from_secs(86_400);
 /// How often directories are listed, jobs' processes looked for and batches sent though nothing changed.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 
+/// How old a list of all running jobs may be where it only keeps files and jobs: each one takes a look
+/// at all processes.
+const WALK_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a directory may say nothing before jobs of an earlier run are taken for ended.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Longest wait for new lines.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -65,12 +75,16 @@ const WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 struct Batch {
     dir: usize,
+    /// The first one of its thread: all files are read from the beginning.
+    anew: bool,
     /// New lines with their jobs; each line ends in a newline.
     lines: Vec<(ContainerKey, Vec<u8>)>,
     /// All jobs with a file there, as pods whose only container is the job; `None`: as before.
     jobs: Option<BTreeMap<ContainerKey, PodFacts>>,
-    /// Sums since the last batch; counts and faults as they are now.
+    /// Sums since the last batch; counts as they are now.
     stats: PollStats,
+    /// Why files of it are not read, if so.
+    fault: Option<Fault>,
     /// Bytes gone before they were read.
     lost: u64,
 }
@@ -81,14 +95,18 @@ struct Directory {
     hosts: Vec<String>,
     patterns: Vec<FilePattern>,
     files: BTreeMap<String, LogFile>,
-    /// It was not listed yet.
+    /// Not listed so far.
     first: bool,
-    /// Jobs with a process and their users, once a file's name made that matter, and when.
+    /// A file that was not written for so long is let go once its job has ended.
+    quiet: Duration,
+    /// Running jobs and their users, once that mattered, and when they were looked up.
     running: Option<(Millis, BTreeMap<u32, u32>)>,
-    /// It did not exist at the last look.
-    absent: bool,
-    /// That a file cannot be read was logged.
-    warned: bool,
+    /// The last fault of a file.
+    unreadable: Option<Fault>,
+    /// When and why a file was left out.
+    left_out: Option<(Millis, String)>,
+    /// What was logged.
+    warned: BTreeSet<&'static str>,
     /// A process wrote its first line.
     new_writer: bool,
     now: Millis,
@@ -99,7 +117,7 @@ struct Directory {
 /// State of a file that is followed.
 #[derive(Debug, Default)]
 struct LogFile {
-    owner: u32,
+    id: FileId,
     named: NamedIds,
     /// For how long it was not written to, when that was last looked up.
     age: Duration,
@@ -109,6 +127,8 @@ struct LogFile {
     last: Option<ContainerKey>,
     /// Job by the last process whose cgroup named one.
     job: Option<u32>,
+    /// When there was last no room for one more process.
+    full_at: Option<Millis>,
 }
 
 /// A process that wrote lines.
@@ -117,18 +137,24 @@ struct Writer {
     key: ContainerKey,
     /// As it was when its first line was read, if it runs as the file's owner.
     process: Option<ProcessOwner>,
+    /// Its job, where only the file's name says which it is.
+    by_name: Option<u32>,
+    /// When its last line was read.
+    last_line: Millis,
 }
 
-/// What the threads of all directories said.
+/// Collects what the directories' threads send.
 #[derive(Debug, Clone)]
 pub(super) struct LogFiles {
     batches: Arc<Mutex<Receiver<Batch>>>,
     /// Number of directories.
     all: usize,
     dirs: BTreeMap<usize, Latest>,
+    began: Option<Millis>,
+    now: Millis,
 }
 
-/// The last word on a directory.
+/// What a directory's thread sent last.
 #[derive(Debug, Clone, Default)]
 struct Latest {
     jobs: BTreeMap<ContainerKey, PodFacts>,
@@ -138,11 +164,14 @@ struct Latest {
     fault: Option<Fault>,
     /// What was there at the start was read.
     caught_up: bool,
+    heard: Millis,
 }
 
 impl LogFiles {
     /// Starts a thread for each directory; they end when this is dropped.
-    pub(super) fn spawn(inputs: &Inputs, patterns: &[FilePattern], node: &str) -> Self {
+    pub(super) fn spawn(inputs: &Inputs, config: &Config) -> Self {
+        let (patterns, node) = (&config.nccl.log_files, &config.agent.node_name);
+        let quiet = config.policy.nccl.init_hang_after.0 + QUIET;
         let (tx, rx) = sync_channel(2);
         let mut dirs: BTreeMap<&Path, Vec<FilePattern>> = BTreeMap::new();
         for pattern in patterns {
@@ -160,7 +189,7 @@ impl LogFiles {
             let (node, dir) = (node.to_string(), dir.to_path_buf());
             (inputs.supervisor).thread(supervise::LOG_FILES, STACK, move |task| {
                 let host = Arc::clone(&host);
-                let directory = Directory::new(number, host, patterns.clone(), &node);
+                let directory = Directory::new(number, host, patterns.clone(), &node, quiet);
                 directory.follow(&dir, clock, &tx, || task.beat());
                 Ok(())
             });
@@ -169,50 +198,67 @@ impl LogFiles {
             batches: Arc::new(Mutex::new(rx)),
             all,
             dirs: BTreeMap::new(),
+            began: None,
+            now: Millis(0),
         }
     }
 
     /// Hands new lines to the registry. Returns what was read.
-    pub(super) fn take(&mut self, registry: &mut Registry) -> LogReading {
+    pub(super) fn take(&mut self, registry: &mut Registry, now: Millis) -> LogReading {
+        self.began.get_or_insert(now);
+        self.now = now;
         let mut reading = LogReading::default();
         let batches = Arc::clone(&self.batches);
         let batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
         for batch in batches.try_iter().take(2 * MAX_DIRS) {
-            reading.bytes += batch.stats.bytes;
-            reading.lines_dropped += batch.stats.lines_dropped;
-            registry.lost += batch.lost;
-            for (key, text) in batch.lines {
-                let job = Container { key, restart: 0 };
-                for line in text
-                    .split(|byte| *byte == b'\n')
-                    .filter(|line| !line.is_empty())
-                {
-                    registry.line(&job, line);
-                }
-            }
-            let dir = self.dirs.entry(batch.dir).or_default();
-            dir.files = batch.stats.containers;
-            dir.caught_up |= batch.stats.behind == 0;
-            dir.fault = match batch.stats.root {
-                Reading::Failed(fault) => Some(fault),
-                _ => None,
-            };
-            if let Some(jobs) = batch.jobs {
-                let before = std::mem::replace(&mut dir.jobs, jobs);
-                let complete = self.is_complete();
-                let known = |key: &ContainerKey| {
-                    let mut dirs = self.dirs.values();
-                    dirs.any(|dir| dir.jobs.contains_key(key))
-                };
-                registry.keep_jobs(|key| known(key) || !complete && !before.contains_key(key));
-            }
+            self.take_batch(batch, registry, &mut reading);
         }
         reading
     }
 
-    /// Whether all directories were read once.
+    fn take_batch(&mut self, batch: Batch, registry: &mut Registry, reading: &mut LogReading) {
+        reading.bytes += batch.stats.bytes;
+        reading.lines_dropped += batch.stats.lines_dropped;
+        registry.lost += batch.lost;
+        let dir = self.dirs.entry(batch.dir).or_default();
+        if batch.anew {
+            // Its lines come once more.
+            let before = std::mem::take(dir);
+            registry.keep_jobs(|key| !before.jobs.contains_key(key));
+        }
+        for (key, text) in batch.lines {
+            let job = Container {
+                key,
+                ..Container::default()
+            };
+            let lines = text.split(|byte| *byte == b'\n');
+            for line in lines.filter(|line| !line.is_empty()) {
+                registry.line(&job, line);
+            }
+        }
+        dir.heard = self.now;
+        dir.files = batch.stats.containers;
+        dir.caught_up |= batch.stats.behind == 0;
+        dir.fault = batch.fault;
+        if let Some(jobs) = batch.jobs {
+            let before = std::mem::replace(&mut dir.jobs, jobs);
+            let complete = self.is_complete();
+            let known = |key: &ContainerKey| {
+                let mut dirs = self.dirs.values();
+                dirs.any(|dir| dir.jobs.contains_key(key))
+            };
+            registry.keep_jobs(|key| known(key) || !complete && !before.contains_key(key));
+        }
+    }
+
+    /// Whether all directories were read once, but for those that say nothing.
     fn is_complete(&self) -> bool {
-        self.dirs.values().filter(|dir| dir.caught_up).count() == self.all
+        (0..self.all).all(|number| {
+            let dir = self.dirs.get(&number);
+            let heard = dir.map(|dir| dir.heard).or(self.began);
+            dir.is_some_and(|dir| dir.caught_up)
+                || heard.is_some_and(|at| self.now.since(at) >= PATIENCE)
+        })
     }
 
     /// Looks up a job by its key.
@@ -238,7 +284,13 @@ impl LogFiles {
 }
 
 impl Directory {
-    fn new(dir: usize, host: Arc<Host>, patterns: Vec<FilePattern>, node: &str) -> Self {
+    fn new(
+        dir: usize,
+        host: Arc<Host>,
+        patterns: Vec<FilePattern>,
+        node: &str,
+        quiet: Duration,
+    ) -> Self {
         let hostname = tree::read_text(&host, "etc/hostname");
         let names = [Some(node.to_string()), hostname.into_value()];
         let short = |name: &String| name.trim().split('.').next().map(str::to_string);
@@ -249,14 +301,17 @@ impl Directory {
             patterns,
             files: BTreeMap::new(),
             first: true,
-            absent: false,
-            warned: false,
+            quiet,
             running: None,
+            unreadable: None,
+            left_out: None,
+            warned: BTreeSet::new(),
             new_writer: false,
             now: Millis(0),
             wall: SystemTime::UNIX_EPOCH,
             batch: Batch {
                 dir,
+                anew: true,
                 ..Batch::default()
             },
         }
@@ -309,23 +364,8 @@ impl Directory {
     fn poll(&mut self, follower: &mut Follower, now: Millis, wall: jiff::Timestamp) {
         (self.now, self.wall) = (now, wall.into());
         let stats = follower.poll(now, self);
-        let absent = stats.root == Reading::Absent;
-        if absent && !std::mem::replace(&mut self.absent, absent) {
-            let dir = self.patterns.first().map(FilePattern::dir);
-            tracing::warn!(
-                ?dir,
-                "directory of nccl.log_files does not exist; waiting for it"
-            );
-        }
         self.first &= stats.root.value().is_none();
-        if let Some(fault) = &stats.fault
-            && !std::mem::replace(&mut self.warned, true)
-        {
-            tracing::warn!(
-                detail = fault.detail,
-                "log files of nccl.log_files cannot be read"
-            );
-        }
+        self.batch.fault = self.fault(&stats);
         let before = &self.batch.stats;
         self.batch.stats = PollStats {
             bytes: before.bytes + stats.bytes,
@@ -334,34 +374,69 @@ impl Directory {
         };
     }
 
+    /// Why files are not read, if so; the first time, it is logged.
+    fn fault(&mut self, stats: &PollStats) -> Option<Fault> {
+        self.unreadable = { stats.fault.clone() }
+            .or(self.unreadable.take())
+            .filter(|_| stats.unreadable > 0);
+        let left_out = self.left_out.take();
+        self.left_out = left_out.filter(|(at, _)| self.now.since(*at) < 2 * LIST_EVERY);
+        let left_out = self.left_out.as_ref().map(|(_, why)| why.as_str());
+        let dir = self.patterns.first().map(FilePattern::dir)?;
+        let (what, fault) = fault(dir, stats, self.unreadable.as_ref(), left_out)?;
+        if self.warned.insert(what) {
+            tracing::warn!(detail = fault.detail, "nccl.log_files: {what}");
+        }
+        Some(fault)
+    }
+
     /// Jobs of the files, and whether they have ended: no process of theirs is left, and nothing was
     /// written for a while.
-    fn jobs(&self) -> BTreeMap<ContainerKey, PodFacts> {
+    fn jobs(&mut self) -> BTreeMap<ContainerKey, PodFacts> {
+        let files = std::mem::take(&mut self.files);
         let mut jobs: BTreeMap<&ContainerKey, (bool, bool)> = BTreeMap::new();
-        for file in self.files.values() {
-            let recent = file.age + self.now.since(file.aged_at) < QUIET;
+        for file in files.values() {
+            let owner = file.id.owner;
+            let recent = file.age + self.now.since(file.aged_at) < self.quiet;
             for (pid, writer) in &file.writers {
+                // The job may have begun after its name was used.
+                let named = writer.by_name;
+                if named.is_some_and(|job| self.is_another_s(job, owner, WALK_EVERY)) {
+                    continue;
+                }
                 let (proven, finished) = jobs.entry(&writer.key).or_insert((false, true));
                 *proven |= writer.process.is_some_and(|process| process.job.is_some());
-                *finished &= !recent && !self.is_alive(*pid, writer);
+                *finished &= !recent && !self.is_alive(*pid, writer, owner);
             }
         }
         let facts = |(key, (proven, finished)): (&ContainerKey, _)| {
             (key.clone(), facts(key, proven, finished))
         };
-        jobs.into_iter().map(facts).collect()
+        let jobs = jobs.into_iter().map(facts).collect();
+        self.files = files;
+        jobs
     }
 
-    fn is_alive(&self, pid: u32, writer: &Writer) -> bool {
-        writer.process.is_some() && slurm_jobs::owner_of(&self.host, pid) == writer.process
+    /// Whether a process, or another one of its job, is left.
+    fn is_alive(&mut self, pid: u32, writer: &Writer, owner: u32) -> bool {
+        let is_left = writer.is_left(&self.host, pid);
+        let job = || writer.key.container.parse().ok();
+        is_left || job().is_some_and(|job| self.running(WALK_EVERY).get(&job) == Some(&owner))
     }
 
-    /// Jobs that have a process now, with their users.
-    fn running(&mut self) -> &BTreeMap<u32, u32> {
+    /// Jobs that have a process, with their users, as they were at most so long ago.
+    fn running(&mut self, ago: Duration) -> &BTreeMap<u32, u32> {
         let known = self.running.take();
-        let known = known.filter(|(at, _)| self.now.since(*at) < LIST_EVERY);
+        let known = known.filter(|(at, _)| self.now.since(*at) < ago);
         let read = || (self.now, slurm_jobs::running(&self.host));
         &self.running.insert(known.unwrap_or_else(read)).1
+    }
+
+    /// Whether a job is known to be another user's. Where only root's processes are in its cgroup, these
+    /// are slurmstepd: nothing is known.
+    fn is_another_s(&mut self, job: u32, owner: u32, ago: Duration) -> bool {
+        let user = self.running(ago).get(&job);
+        user.is_some_and(|user| ![0, owner].contains(user))
     }
 
     /// Whether a file's name says that its job is running.
@@ -370,24 +445,137 @@ impl Directory {
             .pid
             .and_then(|pid| slurm_jobs::owner_of(&self.host, pid));
         process.is_some_and(|process| process.user == owner)
-            || (named.job).is_some_and(|job| self.running().get(&job) == Some(&owner))
+            || (named.job).is_some_and(|job| self.running(WALK_EVERY).get(&job) == Some(&owner))
+    }
+
+    /// What a file's name says, if it is to be followed.
+    fn named(&self, name: &str) -> Option<NamedIds> {
+        { self.patterns.iter() }.find_map(|pattern| pattern.matches(name, &self.hosts))
+    }
+
+    /// Whether a known file is followed on.
+    fn follows_on(&mut self, known: LogFile, file: &FlatFile<'_>) -> bool {
+        let (owner, named) = (known.id.owner, known.named);
+        let age = known.age;
+        let alive = |of: &mut Self| {
+            let mut writers = known.writers.iter();
+            writers.any(|(pid, writer)| of.is_alive(*pid, writer, owner))
+        };
+        let follows = age < self.quiet
+            || file.unread
+            || file.unreadable && age < OLD
+            || alive(self)
+            || known.writers.is_empty() && self.is_running(owner, named);
+        self.files.insert(file.name.to_string(), known);
+        follows
+    }
+
+    /// Why a file of this owner cannot be followed as well, if so.
+    fn why_left_out(&self, owner: u32) -> Option<String> {
+        let of_owner = self.files.values().filter(|file| file.id.owner == owner);
+        if self.files.len() >= MAX_FILES {
+            return Some(format!("more than {MAX_FILES} files"));
+        }
+        let full = of_owner.count() >= MAX_FILES_OF_OWNER;
+        full.then(|| format!("more than {MAX_FILES_OF_OWNER} files of user {owner}"))
     }
 
     /// The job of a process that wrote to a file.
     fn writer(&mut self, name: &str, file: &LogFile, pid: u32) -> Writer {
+        let owner = file.id.owner;
         let process = slurm_jobs::owner_of(&self.host, pid);
-        let process = process.filter(|process| process.user == file.owner);
+        let process = process.filter(|process| process.user == owner);
         let by_cgroup = process.and_then(|process| process.job);
-        // A name may be anybody's word for a job that runs as another user.
-        let by_name = || {
-            let mut user = |job| self.running().get(&job).copied();
-            { file.named.job }.filter(|job| user(*job).is_none_or(|user| user == file.owner))
-        };
-        let job = by_cgroup.or_else(by_name).or(file.job);
+        // Anybody may give a file the number of a job that runs as another user.
+        let by_name = (file.named.job)
+            .filter(|job| by_cgroup.is_none() && !self.is_another_s(*job, owner, LIST_EVERY));
+        let job = by_cgroup.or(by_name).or(file.job);
         let job = job.map_or_else(|| name.to_string(), |job| job.to_string());
-        let key = ContainerKey::of_job(file.owner, &job);
-        Writer { key, process }
+        Writer {
+            key: ContainerKey::of_job(owner, &job),
+            process,
+            by_name,
+            last_line: self.now,
+        }
     }
+}
+
+impl Writer {
+    /// Whether the process is the one that it was.
+    fn is_left(&self, host: &Host, pid: u32) -> bool {
+        self.process.is_some() && slurm_jobs::owner_of(host, pid) == self.process
+    }
+}
+
+impl LogFile {
+    fn new(id: FileId, named: NamedIds) -> Self {
+        LogFile {
+            id,
+            named,
+            ..LogFile::default()
+        }
+    }
+
+    /// Notes a line of a process; whether it is its first one.
+    fn wrote(&mut self, pid: u32, writer: Writer, host: &Host) -> bool {
+        self.job = writer.process.and_then(|process| process.job).or(self.job);
+        self.last = Some(writer.key.clone());
+        if let Some(known) = self.writers.get_mut(&pid) {
+            known.last_line = writer.last_line;
+            return false;
+        }
+        self.make_room(writer.last_line, host);
+        let has_room = self.writers.len() < MAX_WRITERS;
+        has_room && self.writers.insert(pid, writer).is_none()
+    }
+
+    /// Forgets the process that has said nothing for the longest of those that are gone.
+    fn make_room(&mut self, now: Millis, host: &Host) {
+        let due = self.full_at.is_none_or(|at| now.since(at) >= LIST_EVERY);
+        if self.writers.len() < MAX_WRITERS || !due {
+            return;
+        }
+        let mut by_age: Vec<_> = self.writers.iter().collect();
+        by_age.sort_by_key(|(_, writer)| writer.last_line);
+        let mut gone = by_age
+            .into_iter()
+            .filter(|(pid, of)| !of.is_left(host, **pid));
+        let gone = gone.next().map(|(pid, _)| *pid);
+        self.full_at = gone.is_none().then_some(now);
+        if let Some(pid) = gone {
+            self.writers.remove(&pid);
+        }
+    }
+}
+
+/// Why files are not read, if so: in words for the log, and as the source's fault.
+fn fault(
+    dir: &Path,
+    stats: &PollStats,
+    unreadable: Option<&Fault>,
+    left_out: Option<&str>,
+) -> Option<(&'static str, Fault)> {
+    let at = dir.display();
+    let too_many = |why: &str| Fault::other(format!("{at}: {why}; the others are not read"));
+    if let Reading::Failed(fault) = &stats.root {
+        return Some(("a directory cannot be read", fault.clone()));
+    }
+    if stats.root == Reading::Absent {
+        let fault = Fault::other(format!("{at}: the directory does not exist"));
+        return Some(("waiting for a directory", fault));
+    }
+    if let Some(fault) = unreadable {
+        let (count, all, first) = (stats.unreadable, stats.containers, &fault.detail);
+        let detail = format!("{at}: {count} of {all} files cannot be read, such as {first}");
+        let kind = fault.kind;
+        return Some(("files cannot be read", Fault { kind, detail }));
+    }
+    if let Some(most) = stats.more_names {
+        let fault = too_many(&format!("more than {most} files match"));
+        return Some(("too many files in a directory", fault));
+    }
+    let why = left_out?;
+    Some(("too many files to follow", too_many(why)))
 }
 
 /// A job as a pod with one container. Only what its cgroup names is known to be a job of this node.
@@ -416,41 +604,37 @@ fn facts(key: &ContainerKey, proven: bool, finished: bool) -> PodFacts {
 }
 
 impl Sink for Directory {
+    fn may_follow(&self, name: &str) -> bool {
+        self.named(name).is_some()
+    }
+
     fn follows(&mut self, file: &FlatFile<'_>) -> bool {
-        let patterns = self.patterns.iter();
-        let Some(named) = { patterns }.find_map(|of| of.matches(file.name, &self.hosts)) else {
+        let Some((named, facts)) = self.named(file.name).zip(file.facts()) else {
             return false;
         };
-        let Some((owner, written)) = file.owner_and_time() else {
-            return false;
-        };
+        let (id, now) = (facts.file, self.now);
         // A clock that is behind the file server's finds no age.
-        let age = self.wall.duration_since(written).unwrap_or_default();
-        let now = self.now;
-        if let Some(known) = self.files.get_mut(file.name) {
-            (known.age, known.aged_at) = (age, now);
-            let known = known.writers.clone();
-            return age < QUIET
-                || known
-                    .iter()
-                    .any(|(pid, writer)| self.is_alive(*pid, writer));
-        }
-        let limit = if self.first { OLD } else { QUIET };
-        if age >= limit && !(self.first && self.is_running(owner, named)) {
-            return false;
-        }
-        let of_owner = self.files.values().filter(|file| file.owner == owner);
-        if self.files.len() >= MAX_FILES || of_owner.count() >= MAX_FILES_OF_OWNER {
-            return false;
-        }
-        let aged_at = now;
-        let new = LogFile {
-            owner,
-            named,
+        let age = self.wall.duration_since(facts.written).unwrap_or_default();
+        let dated = |file| LogFile {
             age,
-            aged_at,
-            ..LogFile::default()
+            aged_at: now,
+            ..file
         };
+        if let Some(known) = self.files.remove(file.name) {
+            // Another file of this name tells of other jobs, perhaps another user's.
+            let same = Some(known).filter(|known| known.id == id);
+            let known = same.unwrap_or_else(|| LogFile::new(id, named));
+            return self.follows_on(dated(known), file);
+        }
+        let limit = if self.first { OLD } else { self.quiet };
+        if age >= limit && !(self.first && self.is_running(id.owner, named)) {
+            return false;
+        }
+        if let Some(why) = self.why_left_out(id.owner) {
+            self.left_out = Some((now, why));
+            return false;
+        }
+        let new = dated(LogFile::new(id, named));
         self.files.insert(file.name.to_string(), new);
         true
     }
@@ -468,18 +652,25 @@ impl Sink for Directory {
         let Some(mut of) = self.files.remove(name) else {
             return;
         };
+        // Its name is another file's since the directory was listed.
+        if of.id != file.file {
+            of = LogFile {
+                age: of.age,
+                aged_at: of.aged_at,
+                ..LogFile::new(file.file, of.named)
+            };
+        }
         match prefix::author(line) {
             Some((host, pid)) if self.hosts.iter().any(|own| own.eq_ignore_ascii_case(&host)) => {
                 let pid = pid.unwrap_or_default();
                 let writer = match of.writers.get(&pid) {
-                    Some(writer) => writer.clone(),
+                    Some(writer) => Writer {
+                        last_line: self.now,
+                        ..writer.clone()
+                    },
                     None => self.writer(name, &of, pid),
                 };
-                of.job = writer.process.and_then(|process| process.job).or(of.job);
-                of.last = Some(writer.key.clone());
-                if of.writers.len() < MAX_WRITERS && of.writers.insert(pid, writer).is_none() {
-                    self.new_writer = true;
-                }
+                self.new_writer |= of.wrote(pid, writer, &self.host);
             }
             Some(_) => of.last = None,
             None => {}

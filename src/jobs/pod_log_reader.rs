@@ -62,8 +62,8 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
     tx: mpsc::Sender<T>,
 ) {
     let supervisor = inputs.supervisor.clone();
-    let (patterns, node) = (&config.nccl.log_files, &config.agent.node_name);
-    let files = (!patterns.is_empty()).then(|| LogFiles::spawn(&inputs, patterns, node));
+    let named = !config.nccl.log_files.is_empty();
+    let files = named.then(|| LogFiles::spawn(&inputs, &config));
     supervisor.thread(supervise::POD_LOGS, STACK, move |task| {
         let (inputs, files) = (inputs.clone(), files.clone());
         let mut reader = Reader::new(&config, inputs, files, Arc::clone(&node_gpus));
@@ -148,7 +148,7 @@ impl Reader {
         let from_files = self
             .files
             .as_mut()
-            .map(|files| files.take(&mut self.registry));
+            .map(|files| files.take(&mut self.registry, now));
         let from_files = from_files.unwrap_or_default();
         add(&mut self.totals, from_files.bytes, from_files.lines_dropped);
         let pods_changed = matches!(self.inputs.pods.has_changed(), Ok(true));
@@ -362,7 +362,10 @@ mod tests {
         let mut may = |user, job| may_announce(&mut said, &ContainerKey::of_job(user, job));
         assert!(!may(1000, "100"));
         // Of one job, so many as of one pod; another job of its user has its own share.
-        assert_eq!([(); 5].map(|()| may(1001, "7")), [true, true, true, true, false]);
+        assert_eq!(
+            [(); 5].map(|()| may(1001, "7")),
+            [true, true, true, true, false]
+        );
         assert!(may(1001, "8"));
     }
 }

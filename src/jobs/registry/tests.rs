@@ -14,6 +14,7 @@ fn container(name: &str, restart: u32) -> Container {
             container: name.into(),
         },
         restart,
+        ..Container::default()
     }
 }
 

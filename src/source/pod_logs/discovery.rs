@@ -28,6 +28,8 @@ pub(super) struct Tree {
     pub(super) changed: bool,
     due: Millis,
     state: Reading<()>,
+    /// The bound on names, where the directory holds more.
+    more_names: Option<usize>,
     /// Nothing was listed yet.
     first: bool,
     /// Where an earlier run stopped, of containers not seen yet, and where files were let go; `None`:
@@ -60,18 +62,23 @@ impl Tree {
             self.due = tools.now.plus(tools.options.list_every);
         }
         tools.stats.root = self.state.clone();
+        tools.stats.more_names = self.more_names;
     }
 
     fn walk(&mut self, logs: &mut Logs, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
         self.root = listing::resolve(&tools.options.root, &tools.options.dir)?;
         let mut found = BTreeSet::new();
-        for name in listing::names(&self.root, tools.options.names)? {
+        let flat = tools.options.layout == Layout::Flat;
+        let wanted = |name: &str| !flat || sink.may_follow(name);
+        let (names, more) = listing::names_of(&self.root, tools.options.names, wanted)?;
+        self.more_names = more.then_some(tools.options.names);
+        for name in names {
             match tools.options.layout {
                 Layout::Flat if name.kind.is_file() => {
                     let path = self.root.join(&name.name);
-                    let (name, path) = (name.name, &path);
-                    if sink.follows(&FlatFile { name: &name, path }) {
-                        found.insert(("".into(), name.into_boxed_str()));
+                    let key: LogName = ("".into(), name.name.into_boxed_str());
+                    if sink.follows(&flat_file(&key.1, &path, logs.get(&key))) {
+                        found.insert(key);
                     }
                 }
                 Layout::Pods if name.kind.is_dir() && names::pod_dir(&name.name).is_some() => {
@@ -143,7 +150,20 @@ impl Tree {
         let marks = self.marks.as_mut();
         let mark = marks.and_then(|marks| Some(marks.swap_remove(marks.iter().position(known)?)));
         let newest = self.first && self.marks.is_none();
-        let who = Container { key, restart: 0 };
+        let who = Container {
+            key,
+            ..Container::default()
+        };
         Log::new(who, path, mark, newest)
+    }
+}
+
+fn flat_file<'a>(name: &'a str, path: &'a Path, log: Option<&Log>) -> FlatFile<'a> {
+    let log = log.filter(|log| !log.removed);
+    FlatFile {
+        name,
+        unread: log.is_some_and(|log| log.behind || log.file.is_none() && !log.faulty),
+        unreadable: log.is_some_and(|log| log.faulty),
+        path,
     }
 }

@@ -15,6 +15,9 @@ const MAX_HOPS: usize = 16;
 /// Most names read in one container's directory: a kubelet keeps a handful.
 const MAX_NAMES: usize = 4096;
 
+/// Most names examined in one directory, whether wanted or not.
+const MAX_EXAMINED: usize = 1 << 20;
+
 /// One file of a container's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -55,22 +58,34 @@ impl Name {
 
 /// The first `most` UTF-8 names in a directory.
 pub(super) fn names(dir: &Path, most: usize) -> io::Result<Vec<Name>> {
+    Ok(names_of(dir, most, |_| true)?.0)
+}
+
+/// The first `most` UTF-8 names in a directory that are wanted, and whether there may be more.
+pub(super) fn names_of(
+    dir: &Path,
+    most: usize,
+    wanted: impl Fn(&str) -> bool,
+) -> io::Result<(Vec<Name>, bool)> {
     let mut found = Vec::new();
     #[expect(
         clippy::disallowed_methods,
         reason = "log directories are not kernel files; the caller judges their errors"
     )]
-    for entry in std::fs::read_dir(dir)? {
+    for (number, entry) in std::fs::read_dir(dir)?.enumerate() {
+        if found.len() >= most || number >= MAX_EXAMINED {
+            return Ok((found, true));
+        }
         let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
         let inode = entry.ino();
-        if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) {
+        if let (true, Ok(kind)) = (wanted(&name), entry.file_type()) {
             found.push(Name { name, kind, inode });
         }
-        if found.len() >= most {
-            break;
-        }
     }
-    Ok(found)
+    Ok((found, false))
 }
 
 /// Lists a container's directory.

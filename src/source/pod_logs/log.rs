@@ -48,6 +48,8 @@ pub(super) fn taken(slot: &Slot) -> usize {
 pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     pub(super) device: u64,
+    /// UID of its owner.
+    pub(super) owner: u32,
     pub(super) compressed: bool,
     /// Where the last read ended: the beginning of a line may lie between.
     pub(super) end: u64,
@@ -503,6 +505,7 @@ impl OpenFile {
         let file = OpenFile {
             path: entry.path.clone(),
             device: meta.dev(),
+            owner: meta.uid(),
             compressed: entry.compressed,
             end: place.offset,
             spent: false,
@@ -571,7 +574,10 @@ mod tests {
             uid: "c".into(),
             container: "d".into(),
         };
-        let who = Container { key, restart: 0 };
+        let who = Container {
+            key,
+            ..Container::default()
+        };
         let too_long = hand_lines(text.as_bytes(), longest, &who, &mut sink);
         (sink.lines, too_long)
     }

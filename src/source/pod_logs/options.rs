@@ -16,6 +16,17 @@ pub struct Container {
     pub key: ContainerKey,
     /// Restarts before the file that is read now: other lines, other processes.
     pub restart: u32,
+    /// The file that is read now.
+    pub file: FileId,
+}
+
+/// A file and its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileId {
+    /// Its inode number.
+    pub inode: u64,
+    /// UID of its owner.
+    pub owner: u32,
 }
 
 /// A regular file in a directory with [`Layout::Flat`].
@@ -23,19 +34,43 @@ pub struct Container {
 pub struct FlatFile<'a> {
     /// Its name.
     pub name: &'a str,
+    /// It is followed, and more of it than was read is there.
+    pub unread: bool,
+    /// It is followed, and cannot be read.
+    pub unreadable: bool,
     pub(super) path: &'a Path,
 }
 
+/// What the directory says of a [`FlatFile`].
+#[derive(Debug, Clone, Copy)]
+pub struct FlatFileFacts {
+    /// Which file it is.
+    pub file: FileId,
+    /// When it was last written to, by the clock of its file server.
+    pub written: SystemTime,
+}
+
 impl FlatFile<'_> {
-    /// UID of its owner, and when it was last written to, by the clock of its file server.
-    pub fn owner_and_time(&self) -> Option<(u32, SystemTime)> {
+    /// Looks the file up; `None` if it is gone.
+    pub fn facts(&self) -> Option<FlatFileFacts> {
         let meta = std::fs::symlink_metadata(self.path).ok()?;
-        Some((meta.uid(), meta.modified().ok()?))
+        Some(FlatFileFacts {
+            file: FileId {
+                inode: meta.ino(),
+                owner: meta.uid(),
+            },
+            written: meta.modified().ok()?,
+        })
     }
 }
 
 /// Receives the lines of all followed logs.
 pub trait Sink {
+    /// Whether a file of this name may be followed; asked before anything else of a flat layout.
+    fn may_follow(&self, _name: &str) -> bool {
+        true
+    }
+
     /// Whether a file is followed, or followed on; asked at each listing of a flat layout.
     fn follows(&mut self, _file: &FlatFile<'_>) -> bool {
         true
@@ -89,7 +124,7 @@ pub struct Options {
     pub backlog: usize,
     /// Most containers that are followed at a time.
     pub containers: usize,
-    /// Most names read in the directory.
+    /// Most names read in the directory; in a flat layout, of those that may be followed.
     pub names: usize,
     /// Most files held open; others are opened for each read, at three times the cost.
     pub open_files: usize,
@@ -143,6 +178,8 @@ pub struct PollStats {
     pub lines_dropped: u64,
     /// Whether the directory of all logs can be listed.
     pub root: Reading<()>,
+    /// The bound on names, where that directory holds more.
+    pub more_names: Option<usize>,
     /// Containers whose log cannot be read at the moment.
     pub unreadable: usize,
     /// The last fault of this poll: a file or directory that cannot be read, a dangling link.

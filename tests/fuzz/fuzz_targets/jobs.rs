@@ -30,6 +30,7 @@ fn container(byte: u8, restarts: &[u32; 8]) -> Container {
             container: format!("c{number}"),
         },
         restart: restarts[number],
+        ..Container::default()
     }
 }
 
