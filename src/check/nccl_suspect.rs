@@ -20,7 +20,7 @@ const ID: &str = "nccl_suspect";
 reasons! {
     /// The finding about a suspect.
     notice SUSPECT = "NcclSuspect", None,
-        "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
+        "A pod with GPUs, or a job alone on a host with GPUs, moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
         "Run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and pass its log to `selvage nccl`. If the traffic is a data set, a checkpoint or requests, this is not a fallback.";
 }
 
@@ -28,7 +28,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL without a log",
-    what: "Pods that hold GPUs, own no RDMA queue pair and move many bytes by TCP: a fallback that no log shows. A suspicion, never more than a notice.",
+    what: "Pods that hold GPUs, and jobs alone on a host with GPUs, that own no RDMA queue pair and move many bytes by TCP: a fallback that no log shows. A suspicion, never more than a notice.",
     reasons: REASONS,
     timing: |_| AT_ONCE,
     run,
