@@ -220,7 +220,8 @@ class Inhibition:
 
 
 def examples(root: pathlib.Path) -> list:
-    """Labels of one alert for each rule and reason, all of one node, one pod, one part."""
+    """Labels of one alert for each rule and reason, all of one node, one pod, one part; about NCCL, also
+    of a job without a pod."""
     found = []
     for rule in alerts(root):
         base = {"alertname": rule["alert"], **rule["labels"]}
@@ -228,7 +229,8 @@ def examples(root: pathlib.Path) -> list:
         if scope != "fleet":
             base["instance"] = "gpu-01"
         if scope == "pod":
-            base |= {"namespace": "ml", "pod": "train-0"}
+            found += [base | {"namespace": "ml", "pod": "train-0"}, base | {"job": "42"}]
+            continue
         reasons = sorted(reasons_of(rule)) if "reason)" in rule["expr"] else []
         found += [{**base, "reason": reason, "subject": "0000:9d:00"} for reason in reasons] or [base]
     return found
