@@ -171,7 +171,7 @@ impl LogFiles {
     /// Starts a thread for each directory; they end when this is dropped.
     pub(super) fn spawn(inputs: &Inputs, config: &Config) -> Self {
         let (patterns, node) = (&config.nccl.log_files, &config.agent.node_name);
-        let quiet = config.policy.nccl.init_hang_after.0 + QUIET;
+        let hang_after = config.policy.nccl.init_hang_after.0;
         let (tx, rx) = sync_channel(2);
         let mut dirs: BTreeMap<&Path, Vec<FilePattern>> = BTreeMap::new();
         for pattern in patterns {
@@ -189,7 +189,7 @@ impl LogFiles {
             let (node, dir) = (node.to_string(), dir.to_path_buf());
             (inputs.supervisor).thread(supervise::LOG_FILES, STACK, move |task| {
                 let host = Arc::clone(&host);
-                let directory = Directory::new(number, host, patterns.clone(), &node, quiet);
+                let directory = Directory::new(number, host, patterns.clone(), &node, hang_after);
                 directory.follow(&dir, clock, &tx, || task.beat());
                 Ok(())
             });
@@ -289,7 +289,7 @@ impl Directory {
         host: Arc<Host>,
         patterns: Vec<FilePattern>,
         node: &str,
-        quiet: Duration,
+        hang_after: Duration,
     ) -> Self {
         let hostname = tree::read_text(&host, "etc/hostname");
         let names = [Some(node.to_string()), hostname.into_value()];
@@ -301,7 +301,7 @@ impl Directory {
             patterns,
             files: BTreeMap::new(),
             first: true,
-            quiet,
+            quiet: hang_after + QUIET,
             running: None,
             unreadable: None,
             left_out: None,

@@ -19,13 +19,7 @@ impl Rig {
             .iter()
             .map(|text| FilePattern::try_from((*text).to_string()));
         let patterns = patterns.collect::<Result<_, _>>().unwrap();
-        let directory = Directory::new(
-            0,
-            Arc::new(tree.host()),
-            patterns,
-            "gpu-1.example",
-            2 * QUIET,
-        );
+        let directory = Directory::new(0, Arc::new(tree.host()), patterns, "gpu-1.example", HANG);
         let follower = directory.follower(Path::new("logs"));
         Rig {
             tree,
@@ -97,6 +91,9 @@ fn info(host: &str, pid: u32) -> String {
 fn named(job: &str, lines: usize) -> (String, usize) {
     (job.to_string(), lines)
 }
+
+/// After so long, an init hangs.
+const HANG: Duration = Duration::from_secs(300);
 
 const NOW: Duration = Duration::ZERO;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -330,11 +327,17 @@ fn a_file_that_cannot_be_read_is_a_fault_while_it_is_there() {
 }
 
 #[test]
-fn a_large_file_is_read_to_its_end_and_that_of_a_running_job_is_kept() {
-    let mut rig = Rig::new(&["logs/slurm-%j.out", "logs/*.txt"]);
-    let count = 80_000;
-    rig.write("large.txt", &info("gpu-1", 9).repeat(count), HOUR);
-    assert_eq!(rig.lines(), [named("large.txt", count)]);
+fn large_files_are_read_to_their_ends_and_that_of_a_running_job_is_kept() {
+    let mut rig = Rig::new(&["logs/*.txt"]);
+    // More files than are held open, and more bytes than are read until the next listing.
+    let (files, count) = (OPEN_FILES + 8, 2_500);
+    for number in 0..files {
+        let text = info("gpu-1", 9).repeat(count);
+        rig.write(&format!("{number}.txt"), &text, HOUR);
+    }
+    let lines = rig.lines();
+    assert_eq!(lines.len(), files);
+    assert!(lines.iter().all(|(_, lines)| *lines == count), "{lines:?}");
 
     let mut rig = Rig::new(&["logs/slurm-%j.out"]);
     rig.process(1, Some(42), false);
@@ -349,7 +352,7 @@ fn a_large_file_is_read_to_its_end_and_that_of_a_running_job_is_kept() {
 #[test]
 fn a_job_whose_process_is_not_seen_outlasts_the_time_after_which_its_init_hangs() {
     let mut rig = Rig::new(&["logs/*"]);
-    rig.write("log", &info("gpu-1", 9), QUIET + Duration::from_secs(60));
+    rig.write("log", &info("gpu-1", 9), HANG + Duration::from_secs(60));
     assert_eq!(rig.lines(), [named("log", 1)]);
     assert_eq!(rig.jobs(), [("log".into(), false, false)]);
 }
@@ -397,8 +400,7 @@ fn a_thread_that_begins_again_does_not_add_to_what_it_said_before() {
     let mut shown = |batch: Batch| {
         tx.try_send(batch).unwrap();
         files.take(&mut registry, Millis(1_000));
-        let hang = Duration::from_secs(300);
-        registry.judge(true, hang, None, |key| files.look_up(key), |_| {});
+        registry.judge(true, HANG, None, |key| files.look_up(key), |_| {});
         registry.verdicts().len()
     };
     let anew = true;
