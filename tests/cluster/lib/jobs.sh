@@ -46,7 +46,7 @@ tell() { # NAME TEXT
 }
 
 # nccl_metric FAMILY POD [CONTAINER [MORE]]: nothing without the series.
-nccl_metric() { agent_metric "selvage_nccl_$1" "pod=\"$2\",container=\"${3:-worker}\"${4:+,$4}"; }
+nccl_metric() { agent_metric "selvage_nccl_$1" "pod=\"$2\",container=\"${3:-worker}\",job=\"\"${4:+,$4}"; }
 # What the report has of a pod's container.
 nccl_report() { # POD FILTER
     agent_report | jq -r --arg pod "$1" ".nccl.containers[] | select(.pod == \$pod) | $2"
