@@ -76,7 +76,7 @@ const WAIT: Duration = Duration::from_secs(1);
 struct Batch {
     dir: usize,
     /// The first one of its thread: all files are read from the beginning.
-    anew: bool,
+    is_first: bool,
     /// New lines with their jobs; each line ends in a newline.
     lines: Vec<(ContainerKey, Vec<u8>)>,
     /// All jobs with a file there, as pods whose only container is the job; `None`: as before.
@@ -221,7 +221,7 @@ impl LogFiles {
         reading.lines_dropped += batch.stats.lines_dropped;
         registry.lost += batch.lost;
         let dir = self.dirs.entry(batch.dir).or_default();
-        if batch.anew {
+        if batch.is_first {
             // Its lines come once more.
             let before = std::mem::take(dir);
             registry.keep_jobs(|key| !before.jobs.contains_key(key));
@@ -311,7 +311,7 @@ impl Directory {
             wall: SystemTime::UNIX_EPOCH,
             batch: Batch {
                 dir,
-                anew: true,
+                is_first: true,
                 ..Batch::default()
             },
         }

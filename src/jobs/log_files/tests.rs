@@ -403,17 +403,17 @@ fn a_thread_that_begins_again_does_not_add_to_what_it_said_before() {
         registry.judge(true, HANG, None, |key| files.look_up(key), |_| {});
         registry.verdicts().len()
     };
-    let anew = true;
+    let is_first = true;
     let lines = vec![(key, info("gpu-1", 9).into_bytes())];
     let first = Batch {
-        anew,
+        is_first,
         jobs: jobs.clone(),
         lines,
         ..Batch::default()
     };
     assert_eq!(shown(first), 1);
     let again = Batch {
-        anew,
+        is_first,
         jobs,
         ..Batch::default()
     };
