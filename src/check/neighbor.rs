@@ -59,7 +59,7 @@ fn cable(rail: &PortView<'_>, interface: &str) -> String {
     }
 }
 
-/// By interface.
+/// The rail's first neighbors, by interface.
 fn first<'a>(rail: &PortView<'a>) -> Option<&'a BTreeMap<String, Neighbor>> {
     Some(&rail.history?.first_neighbors)
 }

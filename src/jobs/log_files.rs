@@ -105,7 +105,7 @@ struct Directory {
     unreadable: Option<Fault>,
     /// When and why a file was left out.
     left_out: Option<(Millis, String)>,
-    /// What was logged.
+    /// Kinds of trouble that were logged.
     warned: BTreeSet<&'static str>,
     /// A process wrote its first line.
     new_writer: bool,

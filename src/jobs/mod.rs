@@ -10,6 +10,7 @@ mod registry;
 mod sidecar_record;
 mod suspects;
 
+use pod_log_reader::LogHealth;
 pub use pod_log_reader::{PodLogStatus, read_once};
 
 use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
@@ -23,7 +24,6 @@ use crate::cluster::pods::{Health, PodTable};
 use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::{NodeDevices, PodFacts};
-use crate::observe::reading::Fault;
 use crate::sampler::{Followed, Sampler};
 use crate::state::{Saver, StateDir};
 use crate::supervise::{self, Supervisor};
@@ -66,13 +66,11 @@ pub struct NodeJobs {
     pods: watch::Receiver<Arc<PodTable>>,
     /// GPUs of this node for the reader of logs; 0: unknown.
     node_gpus: Arc<AtomicU32>,
-    /// Whether pods' logs are read, and whether log files are.
-    reads: (bool, bool),
+    reads_pods: bool,
+    reads_files: bool,
     supervisor: Supervisor,
-    /// Why pods' logs cannot be read, if so, and whether there are none; `None` before the first poll.
-    log_health: Option<(Option<Fault>, bool)>,
-    /// Why log files cannot be read, if so.
-    files_fault: Option<Fault>,
+    /// `None` before the first poll.
+    log_health: Option<LogHealth>,
 }
 
 impl NodeJobs {
@@ -83,8 +81,8 @@ impl NodeJobs {
         tx: &mpsc::Sender<T>,
     ) -> Self {
         let node_gpus = Arc::new(AtomicU32::new(0));
-        let reads = (config.nccl.logs, !config.nccl.log_files.is_empty());
-        if reads.0 || reads.1 {
+        let (reads_pods, reads_files) = (config.nccl.logs, !config.nccl.log_files.is_empty());
+        if reads_pods || reads_files {
             let gpus = Arc::clone(&node_gpus);
             pod_log_reader::spawn(config.clone(), inputs.clone(), gpus, tx.clone());
         }
@@ -95,10 +93,10 @@ impl NodeJobs {
             jobs: Arc::default(),
             pods: inputs.pods.clone(),
             node_gpus,
-            reads,
+            reads_pods,
+            reads_files,
             supervisor: inputs.supervisor.clone(),
             log_health: None,
-            files_fault: None,
         }
     }
 
@@ -113,8 +111,7 @@ impl NodeJobs {
                 jobs.fallback_namespaces = status.jobs.fallback_namespaces;
                 jobs.limited = status.jobs.limited;
                 jobs.logs = status.jobs.logs;
-                self.log_health = Some((status.fault, status.absent));
-                self.files_fault = status.files_fault;
+                self.log_health = Some(status.health);
             }
         }
     }
@@ -155,24 +152,24 @@ impl NodeJobs {
 
     /// Reports how reading the logs goes; whether they were read once, as far as they can be.
     pub fn report_health(&self, sampler: &mut Sampler) -> bool {
-        let (pods, files) = self.reads;
-        if files {
+        let read = self.log_health.is_some();
+        let log = self.log_health.clone().unwrap_or_default();
+        if self.reads_files {
             let health = Followed {
-                read: self.log_health.is_some(),
-                fault: self.files_fault.clone(),
+                read,
+                fault: log.files_fault,
                 stalled: self.supervisor.silent(supervise::LOG_FILES),
                 ..Followed::default()
             };
             sampler.set_health("log_files", health);
         }
-        if !pods {
+        if !self.reads_pods {
             return true;
         }
-        let (fault, absent) = self.log_health.clone().unwrap_or_default();
         let health = Followed {
-            read: self.log_health.is_some(),
-            fault,
-            absent,
+            read,
+            fault: log.fault,
+            absent: log.absent,
             stalled: self.supervisor.silent(supervise::POD_LOGS),
             via: None,
         };

@@ -46,8 +46,16 @@ const WARN: Duration = Duration::from_secs(60);
 pub struct PodLogStatus {
     /// Verdicts and progress; the other fields are empty.
     pub(super) jobs: Jobs,
-    /// Why pods' logs cannot be read, if so, and whether there are none.
+    /// How reading goes.
+    pub(super) health: LogHealth,
+}
+
+/// How reading of pods' logs and of log files goes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct LogHealth {
+    /// Why pods' logs cannot be read, if so.
     pub(super) fault: Option<Fault>,
+    /// There are no pods' logs.
     pub(super) absent: bool,
     /// Why a directory of log files cannot be read, if so.
     pub(super) files_fault: Option<Fault>,
@@ -176,7 +184,7 @@ impl Reader {
         if let Some(files) = &self.files {
             let known = status.jobs.logs.get_or_insert_with(|| self.totals.clone());
             known.containers += files.count() as u64;
-            status.files_fault = files.fault();
+            status.health.files_fault = files.fault();
         }
         status.jobs.limited = self.limited;
         let news = self.published.as_ref() != Some(&status);
@@ -340,13 +348,12 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         logs,
         ..Jobs::default()
     };
-    let absent = jobs.logs.is_none();
-    PodLogStatus {
-        jobs,
+    let health = LogHealth {
         fault,
-        absent,
+        absent: jobs.logs.is_none(),
         files_fault: None,
-    }
+    };
+    PodLogStatus { jobs, health }
 }
 
 #[cfg(test)]

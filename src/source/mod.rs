@@ -33,6 +33,7 @@ pub mod pci;
 pub mod pci_text;
 pub mod pod_logs;
 pub mod pod_processes;
+pub mod processes;
 pub mod rdma_port;
 pub mod rdma_traffic;
 pub mod replay;

@@ -11,14 +11,8 @@
 //! any name. From within a container's cgroup namespace all paths begin with `/..`, and no job is named.
 
 use crate::host::Host;
-use crate::source::tree;
+use crate::source::{processes, tree};
 use std::collections::BTreeMap;
-
-/// Most processes examined in one walk: the kernel's own default for pid_max.
-const MAX_PROCESSES: usize = 32_768;
-
-/// Both files are shorter; longer ones are cut.
-const MAX_BYTES: usize = 16 << 10;
 
 /// Who runs a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +33,8 @@ pub fn owner_of(host: &Host, pid: u32) -> Option<ProcessOwner> {
 /// Jobs that have a process, by number, with the user who runs them. slurmstepd, which runs as root, is
 /// in each job's cgroup.
 pub fn running(host: &Host) -> BTreeMap<u32, u32> {
-    let names = tree::list(host, "proc").into_value().unwrap_or_default();
-    let pids = names.iter().filter_map(|name| name.parse().ok());
     let mut jobs = BTreeMap::new();
-    for pid in pids.take(MAX_PROCESSES) {
+    for pid in processes::pids(host).into_value().unwrap_or_default() {
         let Some(job) = text(host, pid, "cgroup").as_deref().and_then(job_of) else {
             continue;
         };
@@ -55,9 +47,7 @@ pub fn running(host: &Host) -> BTreeMap<u32, u32> {
 }
 
 fn text(host: &Host, pid: u32, name: &str) -> Option<String> {
-    let path = format!("proc/{pid}/{name}");
-    let bytes = tree::read_bytes(host, path, MAX_BYTES).into_value()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    processes::text(host, pid, name).into_value()
 }
 
 /// Stands for a job where pods go by their UID, which this is none of.

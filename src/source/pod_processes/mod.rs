@@ -9,19 +9,13 @@ pub mod net;
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::pod_logs::pod_dir;
-use crate::source::{slurm_jobs, tree};
+use crate::source::{processes, slurm_jobs, tree};
 use cgroup::pod_of;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-
-/// Most processes examined in one walk: the kernel's own default for pid_max.
-pub const MAX_PROCESSES: usize = 32_768;
+use std::path::Path;
 
 /// Most processes remembered of one pod: the first ones, the oldest as a rule.
 pub const MAX_KEPT: usize = 64;
-
-/// A cgroup file is a line a hierarchy; longer ones are cut.
-const MAX_CGROUP: usize = 16 << 10;
 
 /// Processes of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,11 +39,9 @@ pub struct Walk {
 
 /// Walks all processes and keeps those of `wanted` pods. What ends meanwhile is left out.
 pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
-    tree::list(host, "proc").map(|names| {
-        let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
-        pids.sort_unstable();
+    processes::pids(host).map(|pids| {
         let mut walk = Walk::default();
-        for pid in pids.into_iter().take(MAX_PROCESSES) {
+        for pid in pids {
             match owner_of(host, pid) {
                 Found::Pod(uid) => {
                     walk.in_pods += 1;
@@ -82,16 +74,11 @@ pub enum Found {
     Gone,
 }
 
-fn file(pid: u32, name: &str) -> PathBuf {
-    PathBuf::from(format!("proc/{pid}/{name}"))
-}
-
 /// The pod of a task. Threads that do not lead their process are not listed in /proc, but found
 /// there by their number (proc_pid_lookup), so that queue pairs may be theirs.
 pub fn owner_of(host: &Host, pid: u32) -> Found {
-    match tree::read_bytes(host, file(pid, "cgroup"), MAX_CGROUP) {
-        Reading::Value(bytes) => {
-            let text = String::from_utf8_lossy(&bytes);
+    match processes::text(host, pid, "cgroup") {
+        Reading::Value(text) => {
             let job = || slurm_jobs::job_of(&text).map(slurm_jobs::uid);
             (pod_of(&text).or_else(job)).map_or(Found::NoPod, Found::Pod)
         }

@@ -2,10 +2,10 @@
 //! (net/ipv4/proc.c, net/ipv6/proc.c, net/core/net-procfs.c). Any process may read them: only the
 //! target's task is looked up (get_proc_task_net in fs/proc/proc_net.c).
 
-use super::file;
 use crate::host::Host;
 use crate::observe::reading::Reading;
 use crate::observe::traffic::NetCounters;
+use crate::source::processes::file;
 use crate::source::tree;
 
 /// Length of an Ethernet header: the loopback device counts it (drivers/net/loopback.c).
