@@ -1,7 +1,6 @@
 """`make demo-stack [PLAY=leaf|firmware]`: the fleet, Prometheus and Alertmanager until Ctrl-C; tells what
 fires, and what of it Alertmanager would send."""
 
-import json
 import os
 import sys
 import time
@@ -15,9 +14,10 @@ WORDS = {"critical": "PAGE", "warning": "ticket", "info": "info"}
 def alerts(stack):
     """By identity: (word, summary)."""
     found = {}
-    for alert in json.loads(get(stack.alertmanager + "/api/v2/alerts")):
+    sent, held = stack.notified()
+    for alert in sent + held:
         word = WORDS.get(alert["labels"].get("severity"), "alert")
-        if alert["status"]["state"] != "active":
+        if alert in held:
             word = "held back"
         name = alert["labels"]["alertname"].removeprefix("Selvage")
         found[alert["fingerprint"]] = (word, f"{name:20} {alert['annotations']['summary']}")

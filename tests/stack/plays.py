@@ -1,12 +1,11 @@
 """Fleets in which many nodes fail for one cause: a real Alertmanager sends one page that names it, and
 nothing about the nodes themselves."""
 
-import json
 import sys
 import time
 from pathlib import Path
 
-from stack import Failed, Stack, free_ports, get, until
+from stack import Failed, Stack, free_ports, until
 
 # What each play has to be called, and its nodes that fail.
 PLAYS = {
@@ -17,20 +16,19 @@ PLAYS = {
 
 def sent(stack):
     """Alerts that nothing inhibits."""
-    alerts = json.loads(get(stack.alertmanager + "/api/v2/alerts"))
-    return [alert for alert in alerts if alert["status"]["state"] == "active"]
+    return stack.notified()[0]
 
 
-def pages(alerts):
-    return [alert for alert in alerts if alert["labels"].get("severity") == "critical"]
+def pages(stack):
+    return [alert for alert in sent(stack) if alert["labels"].get("severity") == "critical"]
 
 
 def named(stack, kind, value):
     """The page about the group, once no other is sent."""
     def found():
-        group, *more = pages(sent(stack)) or [None]
+        group, *more = pages(stack) or [None]
         if more or not group or group["labels"]["alertname"] != "SelvageGroupFailing":
-            raise Failed(f"pages: {[alert['labels'] for alert in pages(sent(stack))]}")
+            raise Failed(f"pages: {[alert['labels'] for alert in pages(stack)]}")
         return group
     page = until("one page about the group", 180, found)
     got = page["labels"]["kind"], page["labels"]["value"]

@@ -223,6 +223,13 @@ scrape_configs:
         return [(series["metric"], [(at, float(value)) for at, value in series["values"]])
                 for series in data["result"]]
 
+    def notified(self):
+        """Alertmanager's alerts: those that are sent, and those that are held back."""
+        sent, held = [], []
+        for alert in json.loads(get(self.alertmanager + "/api/v2/alerts")):
+            (sent if alert["status"]["state"] == "active" else held).append(alert)
+        return sent, held
+
     def firing(self):
         """(alert, instance) of what fires."""
         return {(alert["labels"]["alertname"], alert["labels"].get("instance", ""))
