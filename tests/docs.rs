@@ -151,3 +151,31 @@ fn the_readme_s_screen_is_real() {
     let end = rest.find("```").expect("its end");
     generated("README.md", &format!("{before}{screen}{}", &rest[end..]));
 }
+
+/// By the compiler's own list of files.
+#[test]
+fn the_image_s_build_gets_every_file_that_the_compiler_reads() {
+    let dockerfile = page("manifests/image/Dockerfile");
+    let copied: Vec<&str> = dockerfile
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .filter(|line| !line.starts_with("--"))
+        .flat_map(|line| line.rsplit_once(' ').unwrap().0.split(' '))
+        .collect();
+    let sent = page("manifests/image/Dockerfile.dockerignore");
+    let sent: BTreeSet<&str> = sent.lines().filter_map(|l| l.strip_prefix('!')).collect();
+    assert_eq!(sent, copied.iter().copied().collect());
+
+    let read = std::fs::read_to_string(concat!(env!("CARGO_BIN_EXE_selvage"), ".d")).unwrap();
+    let files = read.split_whitespace().map(Path::new);
+    let files: Vec<&Path> = files.filter_map(|f| f.strip_prefix(root()).ok()).collect();
+    let lacking: Vec<&&Path> = files
+        .iter()
+        .filter(|f| !copied.iter().any(|of| f.starts_with(of)) && !f.starts_with("target"))
+        .collect();
+    assert!(
+        files.len() > 300 && lacking.is_empty(),
+        "{lacking:?} of {}",
+        files.len()
+    );
+}
