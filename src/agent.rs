@@ -12,12 +12,12 @@ use crate::readiness::State;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
-use crate::report::metrics::Options;
+use crate::report::metrics::{AgentStats, Options};
 use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Followed, Plan, Remembered, Sampler};
 use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
-use crate::state::{Saved, Saver};
+use crate::state::{Saved, Saver, StateDir};
 use crate::supervise::{self, Supervisor};
 use crate::units::Millis;
 pub use cluster::ClusterLink;
@@ -26,6 +26,7 @@ pub use one_shot::sample_once;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 mod cluster;
@@ -107,6 +108,7 @@ pub async fn run(
         &supervisor,
     );
     let known_clock = Arc::new(OnceLock::new());
+    tokio::spawn(systemd::notify(report_rx.clone(), supervisor.clone()));
     let serve = ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
@@ -120,13 +122,7 @@ pub async fn run(
         guard,
         hosts: serve::hosts(&config).await,
     };
-    let seen = serve.reports.clone();
-    let serve = Arc::new(serve);
-    if let Some(path) = &config.agent.textfile {
-        textfile::start(path.clone(), &serve, stop_rx.clone(), &supervisor);
-    }
-    serve::start(listener, serve, stop_rx, &supervisor);
-    tokio::spawn(systemd::notify(seen, supervisor.clone()));
+    publish(&config, listener, serve, stop_rx, &supervisor);
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
     let found = tokio::select! {
@@ -139,12 +135,7 @@ pub async fn run(
     let clock = Clock::starting_at(start::moment(found.host.is_live(), found.uptime));
     let _ = known_clock.set(clock);
     let (wake_tx, wakes) = mpsc::channel(WAITING);
-    let saver = Saver::new(found.state.clone());
-    let writes = saver.clone();
-    supervisor.thread(supervise::STATE, STATE_STACK, move |task| {
-        writes.run(|| task.beat());
-        Ok(())
-    });
+    let saver = save_on_a_thread(found.state.clone(), &supervisor);
     let mut node = Node::new(&config, found, cluster, clock, saver, &supervisor, &wake_tx);
     reports.send_replace(Arc::new(node.report()));
     node.follow_kernel_log(&config, &wake_tx);
@@ -158,14 +149,40 @@ pub async fn run(
     node.save_if_due();
     let _ = stop_tx.send(true);
     let ending = async {
-        supervisor.ended(supervise::HTTP).await;
-        supervisor.ended(supervise::CLUSTER).await;
-        supervisor.ended(supervise::TEXTFILE).await;
+        for task in [supervise::HTTP, supervise::CLUSTER, supervise::TEXTFILE] {
+            supervisor.ended(task).await;
+        }
     };
     let _ = tokio::time::timeout(PATIENCE, ending).await;
     node.saver.finish(PATIENCE);
     tracing::info!("selvage agent stopped");
     ended
+}
+
+/// Serves what is published, and writes it to the textfile where one is wanted.
+fn publish<S: Fn() -> AgentStats + Send + Sync + 'static>(
+    config: &Config,
+    listener: TcpListener,
+    serve: ServeState<S>,
+    stop: watch::Receiver<bool>,
+    supervisor: &Supervisor,
+) {
+    let serve = Arc::new(serve);
+    if let Some(path) = &config.agent.textfile {
+        textfile::start(path.clone(), &serve, stop.clone(), supervisor);
+    }
+    serve::start(listener, serve, stop, supervisor);
+}
+
+/// State is written by a thread of its own: a disk may hang.
+fn save_on_a_thread(dir: StateDir, supervisor: &Supervisor) -> Saver {
+    let saver = Saver::new(dir);
+    let writes = saver.clone();
+    supervisor.thread(supervise::STATE, STATE_STACK, move |task| {
+        writes.run(|| task.beat());
+        Ok(())
+    });
+    saver
 }
 
 /// Whether an agent that runs with the settings `before` could run with `now`.
@@ -244,13 +261,8 @@ impl Node {
         } = found;
         let restricted = saved.restricted_of(boot_id.as_deref());
         let memory = saved.memory_to_restore(boot_id.as_deref());
-        let mut sampler = Sampler::new(
-            Arc::clone(&host),
-            plan(config),
-            clock,
-            boot_id.clone(),
-            restricted,
-        );
+        let (own, boot) = (Arc::clone(&host), boot_id.clone());
+        let mut sampler = Sampler::new(own, plan(config), clock, boot, restricted);
         sampler.remember(Remembered {
             devices: memory.devices.keys().cloned().collect(),
             gpus: memory.gpus.iter().cloned().collect(),

@@ -9,7 +9,7 @@ use crate::check::profile::{self, PlatformSettings, Profile};
 use crate::check::promised;
 use crate::check::roles::{self, RoleFacts, RoleOverrides};
 use crate::check::{
-    self, Candidate, Context, Status, causes, expected, link_state, no_fabric, xid_seen,
+    self, Candidate, Context, Finding, Status, causes, expected, link_state, no_fabric, xid_seen,
 };
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
@@ -17,7 +17,7 @@ use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
-use crate::readiness::{self, FoldInputs, State, VerdictTracker};
+use crate::readiness::{self, FoldInputs, State, Verdict, VerdictTracker};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,18 +188,11 @@ impl Evaluator {
         self.history.push(snapshot);
         let now = snapshot.at;
         let (mut judged, roles, profile) = self.judge(snapshot);
-        let candidates = std::mem::take(&mut judged.candidates);
-        let (mut findings, full_window) = match look {
-            Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
-            Look::Once => (debounce::step_once(candidates, now), true),
+        let full_window = match look {
+            Look::Watching { full_window } => full_window,
+            Look::Once => true,
         };
-        // What is muted is left out now, not when it would have cleared.
-        findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
-        let seen = causes::Seen {
-            infiniband: judged.infiniband,
-            watched_since: *self.watched_since.get_or_insert(now),
-        };
-        causes::attribute(&mut findings, seen);
+        let findings = self.findings(&mut judged, look, now);
         let verdict = readiness::fold(
             &findings,
             FoldInputs {
@@ -217,8 +210,8 @@ impl Evaluator {
         if full_window && has_proof {
             self.proven = Some(judged.rails);
         }
-        let (state, reasons) = (verdict.state, verdict.reasons.clone());
-        self.tracker.update(verdict, now);
+        let Verdict { state, reasons } = verdict;
+        self.tracker.update(state, now);
         // In a single sample nothing has changed.
         if look != Look::Once {
             self.diary.note(now, state, &reasons, &findings);
@@ -250,6 +243,23 @@ impl Evaluator {
             resources: judged.resources,
             diary: self.diary.entries(),
         }
+    }
+
+    /// The findings that stand, with their causes.
+    fn findings(&mut self, judged: &mut Judged, look: Look, now: Millis) -> Vec<Finding> {
+        let candidates = std::mem::take(&mut judged.candidates);
+        let mut findings = match look {
+            Look::Watching { .. } => self.debouncer.step(candidates, now),
+            Look::Once => debounce::step_once(candidates, now),
+        };
+        // What is muted is left out now, not when it would have cleared.
+        findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
+        let seen = causes::Seen {
+            infiniband: judged.infiniband,
+            watched_since: *self.watched_since.get_or_insert(now),
+        };
+        causes::attribute(&mut findings, seen);
+        findings
     }
 
     /// Runs the checks, and learns what the machine is at its best.

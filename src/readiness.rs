@@ -13,7 +13,7 @@ use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use explained::{VERDICT_DOCS, VerdictDoc, explained, verdict_markdown};
+pub use explained::{VERDICT_DOCS, VerdictDoc, explained};
 
 words! {
     /// The one verdict on a node.
@@ -141,51 +141,29 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     }
 }
 
-/// A change from one state to another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The verdict that held before the change.
-    pub from: State,
-    /// What was entered, and why.
-    pub to: Verdict,
-}
-
 /// Remembers since when the verdict stands and how often each state was entered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictTracker {
-    current: Option<(Verdict, Millis)>,
+    current: Option<(State, Millis)>,
     transitions: BTreeMap<State, u64>,
 }
 
 impl VerdictTracker {
-    /// Takes the verdict of `now`. The first one is not a change. Other reasons for the same state are
-    /// kept, and are not a change.
-    pub fn update(&mut self, verdict: Verdict, now: Millis) -> Option<Change> {
-        let Some((current, since)) = &mut self.current else {
-            self.current = Some((verdict, now));
-            return None;
-        };
-        let from = current.state;
-        *current = verdict;
-        if current.state == from {
-            return None;
+    /// Takes the state of `now`. The first one is not entered from another.
+    pub fn update(&mut self, state: State, now: Millis) {
+        let before = self.current.map(|(before, _)| before);
+        if before == Some(state) {
+            return;
         }
-        *since = now;
-        *self.transitions.entry(current.state).or_default() += 1;
-        Some(Change {
-            from,
-            to: current.clone(),
-        })
+        self.current = Some((state, now));
+        if before.is_some() {
+            *self.transitions.entry(state).or_default() += 1;
+        }
     }
 
     /// Since when the state stands.
     pub fn since(&self) -> Option<Millis> {
-        self.current.as_ref().map(|(_, since)| *since)
-    }
-
-    /// The verdict that stands.
-    pub fn verdict(&self) -> Option<&Verdict> {
-        self.current.as_ref().map(|(verdict, _)| verdict)
+        self.current.map(|(_, since)| since)
     }
 
     /// How often each state was entered from another; all states listed.
@@ -398,24 +376,17 @@ mod tests {
 
     #[test]
     fn the_tracker_counts_states_entered() {
-        let verdict = |state, reason: &str| Verdict {
-            state,
-            reasons: vec![reason.into()],
-        };
         let mut tracker = VerdictTracker::default();
-        assert_eq!(tracker.update(Verdict::unknown(STARTING), Millis(1)), None);
-        let change = tracker
-            .update(verdict(State::Ready, ""), Millis(5))
-            .unwrap();
-        assert_eq!(change.from, State::Unknown);
-        tracker.update(verdict(State::Unready, "LinkDown"), Millis(9));
-        assert_eq!(
-            tracker.update(verdict(State::Unready, "GpuLost"), Millis(12)),
-            None
-        );
-        assert_eq!(tracker.since(), Some(Millis(9)));
-        assert_eq!(tracker.verdict().unwrap().reasons, ["GpuLost"]);
-        tracker.update(verdict(State::Ready, ""), Millis(20));
+        for (state, at, since) in [
+            (State::Unknown, 1, 1),
+            (State::Ready, 5, 5),
+            (State::Unready, 9, 9),
+            (State::Unready, 12, 9),
+            (State::Ready, 20, 20),
+        ] {
+            tracker.update(state, Millis(at));
+            assert_eq!(tracker.since(), Some(Millis(since)));
+        }
         let counts: Vec<_> = tracker.transitions().map(|(_, n)| n).collect();
         assert_eq!(counts, [2, 0, 1, 0, 0]);
     }

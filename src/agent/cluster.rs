@@ -51,6 +51,24 @@ pub(super) struct Cluster {
     state: Option<State>,
 }
 
+/// Whether the Node is written, and pods are watched; `None`: neither, or there is no cluster.
+fn wanted(config: &Config) -> Option<(bool, bool)> {
+    let writes = config.cluster.mode != Mode::Off;
+    let asks = match config.nccl.pods {
+        PodSource::Auto => writes,
+        PodSource::Api => true,
+        PodSource::Paths => false,
+    };
+    if !writes && !asks {
+        return None;
+    }
+    if !is_in_cluster(&config.cluster) {
+        tracing::info!("not in a Kubernetes cluster; no Node is written");
+        return None;
+    }
+    Some((writes, asks))
+}
+
 impl Cluster {
     /// With a stand-in for the cluster (`link`), else with the writer and the watch of the node's pods,
     /// if there is a cluster and they are wanted.
@@ -78,19 +96,10 @@ impl Cluster {
             events,
             state: None,
         };
-        let writes = config.cluster.mode != Mode::Off;
-        let asks = match config.nccl.pods {
-            PodSource::Auto => writes,
-            PodSource::Api => true,
-            PodSource::Paths => false,
+        let wanted = if stands_in { None } else { wanted(config) };
+        let Some((writes, asks)) = wanted else {
+            return cluster;
         };
-        if stands_in || !writes && !asks {
-            return cluster;
-        }
-        if !is_in_cluster(&config.cluster) {
-            tracing::info!("not in a Kubernetes cluster; no Node is written");
-            return cluster;
-        }
         let (settings, name) = (config.cluster.clone(), config.agent.node_name.clone());
         let channels = Mutex::new(WriterChannels {
             reports,

@@ -41,7 +41,8 @@ mod context;
 mod counter_saturated;
 pub mod debounce;
 mod device_missing;
-mod docs;
+#[cfg(test)]
+mod docs_tests;
 mod dot1x;
 mod driver_reload;
 mod expect;
@@ -85,7 +86,6 @@ pub mod xid_seen;
 mod testing;
 
 pub use context::{Context, PortView};
-pub use docs::checks_markdown;
 pub use policy::Policy;
 
 use crate::units::Millis;
@@ -317,16 +317,21 @@ pub const REMEMBERED: &[&expected::Row] = &[
     &pfc::ON,
 ];
 
-/// What is expected of the node, its rails and its GPUs, with [`REMEMBERED`] and [`pfc::SHARED`].
-const ATTRIBUTES: &[&expected::Attribute] = &[
-    &device_missing::RAILS,
-    &device_missing::NUMBER_OF_GPUS,
-    &device_missing::GPU_DRIVEN,
-    &link_state::LINK_UP,
-    &link_state::LAYER.of,
-    &partition::PARTITION.of,
-    &ip_routing::SETTINGS.of,
-];
+/// What is expected of the node, its rails and its GPUs.
+pub fn attributes() -> impl Iterator<Item = &'static expected::Attribute> {
+    const OTHERS: [&expected::Attribute; 7] = [
+        &device_missing::RAILS,
+        &device_missing::NUMBER_OF_GPUS,
+        &device_missing::GPU_DRIVEN,
+        &link_state::LINK_UP,
+        &link_state::LAYER.of,
+        &partition::PARTITION.of,
+        &ip_routing::SETTINGS.of,
+    ];
+    let remembered = REMEMBERED.iter().map(|row| &row.of);
+    let shared = pfc::SHARED.iter().map(|shared| &shared.of);
+    OTHERS.into_iter().chain(remembered).chain(shared)
+}
 
 /// Most candidates of one check that are kept: a storm must not grow the report without bound.
 pub const MAX_CANDIDATES_PER_CHECK: usize = 128;

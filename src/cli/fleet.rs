@@ -29,25 +29,12 @@ const WATCH_PAGE: u32 = 100;
 /// A screen is drawn this often at most, and, for the ages on it, this often at least.
 const REDRAW: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
+fn named(name: &'static str, about: &'static str) -> Command {
+    Command::new(name).about(about)
+}
+
 /// The arguments of `selvage fleet`.
 pub fn command() -> Command {
-    let named = |name: &'static str, about: &'static str| Command::new(name).about(about);
-    let option = |name: &'static str, value: &'static str, help: &'static str| {
-        let arg = Arg::new(name).long(name).value_name(value);
-        arg.global(true).help(help)
-    };
-    let node = || Arg::new("node").value_name("NODE").required(true);
-    let what = Arg::new("what")
-        .value_name("WHAT")
-        .action(ArgAction::Append)
-        .help("Checks (link_flap), reasons (LinkDown) or taint");
-    let length = Arg::new("length")
-        .value_name("LENGTH")
-        .required(true)
-        .help("For how long: 30m, 4h, 2d");
-    let form = option("output", "FORM", "Output format").short('o');
-    let form = form.value_parser(["text", "wide", "json"]);
-    let watch = Arg::new("watch").short('w').long("watch");
     let hidden = |arg: Arg| arg.global(true).hide_short_help(true);
     let settings = config::add_file_args(Command::new("fleet"));
     settings
@@ -59,53 +46,58 @@ pub fn command() -> Command {
             "Exit status: 0, 1 when a node is unready, 70 when the API server cannot be asked",
         )
         .disable_help_subcommand(true)
-        .args([
-            form.default_value("text"),
-            watch
-                .action(ArgAction::SetTrue)
-                .help("Show it again whenever it changes"),
-            option("selector", "SELECTOR", "Only nodes with these labels").short('l'),
-            option("kubeconfig", "FILE", "Kubeconfig; else as kubectl finds it"),
-            option("context", "NAME", "Context of the kubeconfig"),
-            option(
-                "namespace",
-                "NAME",
-                "Namespace of the agents' pods [default: selvage]",
-            )
-            .short('n'),
-            Arg::new("targets")
-                .long("targets")
-                .value_name("FILE")
-                .conflicts_with_all(["selector", "watch"])
-                .help("Without Kubernetes: agents to ask, one host[:port] a line"),
-            option(
-                "prefix",
-                "PREFIX",
-                "Prefix of labels, taint and annotations (setting cluster.prefix)",
-            ),
-        ])
-        .subcommands([
-            named(
-                "node",
-                "One node's report, asked of its agent by way of the API server",
-            )
-            .arg(node()),
-            named(
-                "mute",
-                "Mute checks, or else the taint, on a node for a time",
-            )
-            .args([node(), length, what.clone()]),
-            named(
-                "unmute",
-                "End mutes on a node; all of them where none is named",
-            )
-            .args([node(), what]),
-            named(
-                "accept",
-                "This machine as it is now is right: forget what it was at its best",
-            )
-            .arg(node()),
-        ])
+        .args(options())
+        .subcommands(subcommands())
+}
+
+/// What every screen takes; two are of the list alone.
+fn options() -> [Arg; 8] {
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        let arg = Arg::new(name).long(name).value_name(value);
+        arg.global(true).help(help)
+    };
+    let form = option("output", "FORM", "Output format").short('o');
+    let watch = Arg::new("watch").short('w').long("watch");
+    let namespace = "Namespace of the agents' pods [default: selvage]";
+    let prefix = "Prefix of labels, taint and annotations (setting cluster.prefix)";
+    let targets = Arg::new("targets").long("targets").value_name("FILE");
+    [
+        form.value_parser(["text", "wide", "json"])
+            .default_value("text"),
+        watch
+            .action(ArgAction::SetTrue)
+            .help("Show it again whenever it changes"),
+        option("selector", "SELECTOR", "Only nodes with these labels").short('l'),
+        option("kubeconfig", "FILE", "Kubeconfig; else as kubectl finds it"),
+        option("context", "NAME", "Context of the kubeconfig"),
+        option("namespace", "NAME", namespace).short('n'),
+        targets
+            .conflicts_with_all(["selector", "watch"])
+            .help("Without Kubernetes: agents to ask, one host[:port] a line"),
+        option("prefix", "PREFIX", prefix),
+    ]
+}
+
+fn subcommands() -> [Command; 4] {
+    let node = || Arg::new("node").value_name("NODE").required(true);
+    let what = Arg::new("what")
+        .value_name("WHAT")
+        .action(ArgAction::Append)
+        .help("Checks (link_flap), reasons (LinkDown) or taint");
+    let length = Arg::new("length")
+        .value_name("LENGTH")
+        .required(true)
+        .help("For how long: 30m, 4h, 2d");
+    let report = "One node's report, asked of its agent by way of the API server";
+    let mute = "Mute checks, or else the taint, on a node for a time";
+    let unmute = "End mutes on a node; all of them where none is named";
+    let accept = "This machine as it is now is right: forget what it was at its best";
+    [
+        named("node", report).arg(node()),
+        named("mute", mute).args([node(), length, what.clone()]),
+        named("unmute", unmute).args([node(), what]),
+        named("accept", accept).arg(node()),
+    ]
 }
 
 /// What the command line says, apart from the subcommand's own arguments.
@@ -117,6 +109,25 @@ struct CommandLine<'a> {
 }
 
 impl<'a> CommandLine<'a> {
+    /// With the flags that stand for settings, or what is wrong with the settings then.
+    fn with_flags(mut self) -> Result<Self, Vec<String>> {
+        for (flag, setting) in [
+            ("kubeconfig", &mut self.settings.kubeconfig),
+            ("namespace", &mut self.settings.namespace),
+            ("prefix", &mut self.settings.prefix),
+        ] {
+            if let Some(text) = self.matches.get_one::<String>(flag) {
+                setting.clone_from(text);
+            }
+        }
+        let wrong = self.settings.complaints().into_iter();
+        let wrong: Vec<String> = wrong.map(|(key, what)| format!("{key}: {what}")).collect();
+        match wrong.is_empty() {
+            true => Ok(self),
+            false => Err(wrong),
+        }
+    }
+
     fn text(&self, name: &str) -> Option<&'a str> {
         self.matches.get_one::<String>(name).map(String::as_str)
     }
@@ -170,7 +181,7 @@ pub fn run(matches: &ArgMatches) -> u8 {
         complain(format_args!("--{id} has no effect on `fleet {name}`"));
         return USAGE;
     }
-    let mut asked = CommandLine {
+    let asked = CommandLine {
         settings: loaded.config.cluster,
         matches: below,
         form: output_form(below),
@@ -184,22 +195,13 @@ pub fn run(matches: &ArgMatches) -> u8 {
             ..style()
         },
     };
-    for (flag, setting) in [
-        ("kubeconfig", &mut asked.settings.kubeconfig),
-        ("namespace", &mut asked.settings.namespace),
-        ("prefix", &mut asked.settings.prefix),
-    ] {
-        if let Some(text) = below.get_one::<String>(flag) {
-            setting.clone_from(text);
+    let asked = match asked.with_flags() {
+        Ok(asked) => asked,
+        Err(complaints) => {
+            complaints.iter().for_each(complain);
+            return USAGE;
         }
-    }
-    let complaints = asked.settings.complaints();
-    if !complaints.is_empty() {
-        complaints
-            .iter()
-            .for_each(|(key, what)| complain(format_args!("{key}: {what}")));
-        return USAGE;
-    }
+    };
     let done = on_runtime(async {
         match name {
             "" if matches.contains_id("targets") => targets(&asked).await,

@@ -210,6 +210,20 @@ const VERSIONS: &[(&str, &str)] = &[
     ("node.kubernetes.io/instance-type", "instance type"),
 ];
 
+/// What a node may have in common with others.
+fn attributes(labels: &BTreeMap<String, String>, info: NodeInfo) -> Vec<Attribute> {
+    let versions = VERSIONS.iter();
+    let versions = versions.filter_map(|(key, kind)| Some((*kind, labels.get(*key)?.clone())));
+    let programs = [("kernel", info.kernel_version), ("image", info.os_image)];
+    topology::places(labels)
+        .into_iter()
+        .chain(versions)
+        .chain(programs)
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(kind, value)| Attribute { kind, value })
+        .collect()
+}
+
 impl FleetNode {
     /// What a Node object says.
     pub fn of(object: NodeSummary, names: &Names, settings: &ClusterSettings) -> Self {
@@ -244,16 +258,6 @@ impl FleetNode {
             () => Taint::None,
         };
         let group = NodeGroup::new(settings, names, &labels);
-        let places = topology::places(&labels).into_iter();
-        let versions = VERSIONS
-            .iter()
-            .filter_map(|(key, kind)| Some((*kind, labels.get(*key)?.clone())))
-            .chain([
-                ("kernel", status.node_info.kernel_version),
-                ("image", status.node_info.os_image),
-            ]);
-        let attribute = |(kind, value)| Attribute { kind, value };
-        let attributes = places.chain(versions).map(attribute);
         FleetNode {
             node: object.metadata.name.unwrap_or_default(),
             reason: reason(state, &condition, taint),
@@ -272,7 +276,7 @@ impl FleetNode {
             taint,
             cordoned: object.spec.unschedulable,
             muted,
-            attributes: attributes.filter(|of| !of.value.is_empty()).collect(),
+            attributes: attributes(&labels, status.node_info),
             budget: group.holds(&labels).then_some(group.lease),
         }
     }

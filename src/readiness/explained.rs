@@ -1,7 +1,7 @@
 //! Words for the reasons that no finding brings.
 
 use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, NOT_A_FABRIC_NODE, SETTLING, STARTING};
-use crate::check::{Action, word};
+use crate::check::Action;
 
 /// A reason of the verdict that no finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,21 +61,4 @@ pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static VerdictDoc
     VERDICT_DOCS
         .iter()
         .filter(|doc| reasons.iter().any(|reason| reason == doc.reason))
-}
-
-/// The part of `docs/checks.md` that tells of them.
-pub fn verdict_markdown() -> String {
-    let rows = VERDICT_DOCS.iter().map(|doc| {
-        let action = word(&doc.action);
-        format!(
-            "| `{}` | {} | {} | `{action}` |\n",
-            doc.reason, doc.meaning, doc.remedy
-        )
-    });
-    format!(
-        "\n## When nothing shows that the node is ready\n\nThese reasons \
-         come from no check; all but `NotAFabricNode` (state `none`) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
-         | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",
-        rows.collect::<String>()
-    )
 }

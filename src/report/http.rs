@@ -132,16 +132,7 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
         let access = self.guard.access();
-        if !auth::is_open(route) {
-            let (uri, headers) = (request.uri(), request.headers());
-            // Runbooks are the same everywhere.
-            let hosts = Some(&self.hosts).filter(|_| runbooks::at(route).is_none());
-            let refusal = hosts.and_then(|hosts| hosts.refusal(uri, headers, client.address));
-            if let Some(refusal) = refusal.or_else(|| access.refusal(headers, &client.chain)) {
-                return refusal;
-            }
-        }
-        if let Some(refusal) = not_a_read(request.method()) {
+        if let Some(refusal) = self.refusal(route, request, client, &access) {
             return refusal;
         }
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
@@ -208,6 +199,25 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
 }
 
 impl<S> ServeState<S> {
+    /// Why a request is not answered. Probes are open to every client.
+    fn refusal(
+        &self,
+        route: &str,
+        request: &Request<Incoming>,
+        client: &Client,
+        access: &tls_auth::Access,
+    ) -> Option<Answer> {
+        let (uri, headers) = (request.uri(), request.headers());
+        // Runbooks are the same everywhere.
+        let hosts = Some(&self.hosts).filter(|_| runbooks::at(route).is_none());
+        let host = || hosts.and_then(|hosts| hosts.refusal(uri, headers, client.address));
+        let barred = match auth::is_open(route) {
+            true => None,
+            false => host().or_else(|| access.refusal(headers, &client.chain)),
+        };
+        barred.or_else(|| not_a_read(request.method()))
+    }
+
     /// The latest report, as far as it is the client's business.
     fn report_for(&self, route: &str, client: &Client, access: &tls_auth::Access) -> Arc<Report> {
         let report = Arc::clone(&self.reports.borrow());

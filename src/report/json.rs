@@ -120,17 +120,6 @@ fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<
         pci.value.functions.get(&address)
     });
     let edges = report.totals.link_edges.get(&view.key);
-    let gids = port_view::roce_v2_gids(report, &view).map(|gids| {
-        let listed = gids.into_iter().take(MAX_GIDS).map(|gid| {
-            object! {
-                index: gid.index,
-                r#type: gid.kind,
-                gid: &gid.gid,
-                netdev: &gid.netdev,
-            }
-        });
-        listed.collect::<Vec<_>>()
-    });
     object! {
         device: &device.name,
         port: view.port.number,
@@ -169,11 +158,24 @@ fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<
         #[serde(flatten)]
         neighbor: view.neighbor.map(|neighbor| object! { neighbor: neighbor, }),
         // RoCE v2 slots; null on InfiniBand and where the table was not read.
-        gids: gids,
+        gids: gids(report, &view),
         link_transitions: edges.copied().unwrap_or(0),
         // Error counters that are not zero: totals since reset, no verdict.
         counters: default_counters::nonzero_errors(&view),
     }
+}
+
+fn gids<'a>(report: &'a Report, view: &ReportedPort<'_>) -> Option<Vec<impl Serialize + use<'a>>> {
+    let gids = port_view::roce_v2_gids(report, view)?.into_iter();
+    let listed = gids.take(MAX_GIDS).map(|gid| {
+        object! {
+            index: gid.index,
+            r#type: gid.kind,
+            gid: &gid.gid,
+            netdev: &gid.netdev,
+        }
+    });
+    Some(listed.collect())
 }
 
 fn finding<'a>(report: &Report, found: &'a Finding) -> impl Serialize + use<'a> {

@@ -369,21 +369,8 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         false => device.ports.iter().map(|port| port.number).collect(),
     };
     Some(Box::new(move |host| {
-        let mut hardware = BTreeMap::new();
         let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
-        if let Some((client, index)) = client {
-            asked.retain(|port| match client.counters(*index, &device.name, *port) {
-                Ok(counters) => {
-                    hardware.insert(*port, counters);
-                    true
-                }
-                Err(NetlinkError::NotAvailable) => false,
-                Err(error) => {
-                    tracing::debug!(device = %device.name, port, %error, "RDMA netlink STAT_GET failed");
-                    true
-                }
-            });
-        }
+        let hardware = netlink_counters(client, &device.name, &mut asked);
         let ports = reader.read(host, (!hardware.is_empty()).then_some(hardware));
         let all = ports.iter().flat_map(|(_, counters)| {
             let PortCounters { pma, hw, .. } = counters;
@@ -406,6 +393,29 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             }
         })
     }))
+}
+
+/// Hardware counters by port, of the ports `asked`; those that netlink has none of leave that list.
+fn netlink_counters(
+    client: &mut Option<(rdma::Client, u32)>,
+    device: &str,
+    asked: &mut BTreeSet<u32>,
+) -> BTreeMap<u32, BTreeMap<String, u64>> {
+    let mut hardware = BTreeMap::new();
+    if let Some((client, index)) = client {
+        asked.retain(|port| match client.counters(*index, device, *port) {
+            Ok(counters) => {
+                hardware.insert(*port, counters);
+                true
+            }
+            Err(NetlinkError::NotAvailable) => false,
+            Err(error) => {
+                tracing::debug!(device, port, %error, "RDMA netlink STAT_GET failed");
+                true
+            }
+        });
+    }
+    hardware
 }
 
 fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {

@@ -81,9 +81,8 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let hca_type = parse::word(host, at("hca_type"));
     let node_guid = parse::word(host, at("node_guid"));
     let parent = parse::name(host, at("parent"));
-    let parent_is_rdma = parent
-        .as_deref()
-        .is_some_and(|parent| tree::exists(host, class_dir(parent)));
+    let is_rdma = |parent: &String| tree::exists(host, class_dir(parent));
+    let parent_is_rdma = parent.as_ref().is_some_and(is_rdma);
     let parent_netdev = parent
         .clone()
         .filter(|parent| !parent_is_rdma && (place.pci.is_none() || is_netdev(host, parent)));

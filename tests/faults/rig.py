@@ -11,9 +11,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from waiting import Failed, until
 
 # How long anything that the agent must come to may take here, in seconds.
 PATIENCE = 60
@@ -53,10 +57,6 @@ MOVING = (
     "selvage_finding", "selvage_check_findings", "selvage_full_window", "selvage_nccl_log_",
     "selvage_agent_",
 )
-
-
-class Failed(Exception):
-    """What was expected of the agent and did not come about."""
 
 
 class Impossible(Exception):
@@ -212,22 +212,6 @@ class Agent:
             self.process.kill()
             self.process.wait()
             raise Failed(f"the agent did not end within {patience} s of signal {number}") from None
-
-
-def until(what, attempt, patience=PATIENCE):
-    """The first true answer of `attempt`, asked again and again."""
-    end = time.monotonic() + patience
-    last = None
-    while True:
-        try:
-            last = attempt()
-            if last:
-                return last
-        except (OSError, ValueError) as error:
-            last = error
-        if time.monotonic() > end:
-            raise Failed(f"not within {patience} s: {what} (last: {str(last)[:300]})")
-        time.sleep(0.03)
 
 
 class Rig:

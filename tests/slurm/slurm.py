@@ -5,18 +5,19 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from waiting import PATIENCE, Failed, until
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = [f"n{number}" for number in range(1, 11)]
 # Settings of the health check, and slurmd's interval between two, in seconds.
 HOLD, CLEAR, INTERVAL = 1, 4, 3
-# Longest wait on a busy machine, in seconds.
-PATIENCE = 120
 AGENT_PORT = 19000
 REASON = "selvage: LinkDown mlx5_4/1"
 PORT = "sys/class/infiniband/mlx5_4/ports/1"
@@ -33,25 +34,6 @@ AGENT_SETTINGS = [
     "policy.link_state.raise_after=250ms",
     "policy.link_state.clear_after=500ms",
 ]
-
-
-class Failed(Exception):
-    """What did not come about, in one sentence."""
-
-
-def until(what, attempt, seconds=PATIENCE):
-    """The first true answer of `attempt`, asked again and again within `seconds`."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            last = attempt()
-            if last:
-                return last
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            last = error
-        if time.monotonic() > end:
-            raise Failed(f"{what}: not within {seconds} s (last: {str(last)[:300]})")
-        time.sleep(0.05)
 
 
 class Cluster:

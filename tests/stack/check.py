@@ -24,7 +24,7 @@ def alerts_fire(stack):
         if left:
             raise Failed(f"do not fire: {sorted(left)}")
         return True
-    until("the alerts", 240, missing)
+    until("the alerts", seconds=240, pause=0.5, attempt=missing)
     more = {one for one in stack.firing() - expected.ALERTS if not expected.may_fire(*one)}
     if more:
         raise Failed(f"fire without a fault behind them: {sorted(more)}")
@@ -105,7 +105,7 @@ def one_page_for_the_fleet(stack):
         if sent or not any(labels["alertname"] == "SelvageFabricUnreadyShare" for labels in active):
             raise Failed(f"sent: {sent}")
         return len(held)
-    suppressed = until("Alertmanager's word", 60, settled)
+    suppressed = until("Alertmanager's word", seconds=60, pause=0.5, attempt=settled)
     yield f"one page for {len(expected.QUIET)} unready nodes; {suppressed} alerts inhibited"
 
 
@@ -141,7 +141,7 @@ def main():
     begun = time.monotonic()
     failed = 0
     with Stack(binary, listen=free_ports()) as stack:
-        until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets) + 1)
+        until("scrapes of all nodes", seconds=90, pause=0.5, attempt=lambda: len(stack.query("up == 1")) == len(stack.targets) + 1)
         for part in [alerts_fire, rules_evaluate, panels_have_data, facts_hold, one_page_for_the_fleet,
                      pages_answer, metrics_are_clean]:
             try:

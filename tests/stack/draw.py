@@ -374,7 +374,7 @@ def main():
     out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with Stack(args.binary.resolve(), listen=free_ports()) as stack:
-        until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
+        until("scrapes of all nodes", seconds=90, pause=0.5, attempt=lambda: len(stack.query("up == 1")) == len(stack.targets))
         end = time.monotonic() + args.seconds
         while time.monotonic() < end:
             stack.alive()

@@ -30,7 +30,7 @@ def named(stack, kind, value):
         if more or not group or group["labels"]["alertname"] != "SelvageGroupFailing":
             raise Failed(f"pages: {[alert['labels'] for alert in pages(stack)]}")
         return group
-    page = until("one page about the group", 180, found)
+    page = until("one page about the group", seconds=180, pause=0.5, attempt=found)
     got = page["labels"]["kind"], page["labels"]["value"]
     if got != (kind, value):
         raise Failed(f"the page names {got}")
@@ -51,9 +51,9 @@ def quiet(stack, failing):
 def play(binary, name):
     kind, value, failing = PLAYS[name]
     with Stack(binary, listen=free_ports(), play=name) as stack:
-        until("scrapes of all nodes", 120, lambda: len(stack.query("up == 1")) == len(stack.targets) + 1)
+        until("scrapes of all nodes", seconds=120, pause=0.5, attempt=lambda: len(stack.query("up == 1")) == len(stack.targets) + 1)
         page = named(stack, kind, value)
-        until("no alerts about its nodes", 60, lambda: quiet(stack, failing))
+        until("no alerts about its nodes", seconds=60, pause=0.5, attempt=lambda: quiet(stack, failing))
         named(stack, kind, value)
         print(f"ok      {name}: {failing} of {len(stack.targets)} nodes fail, one page:")
         for key in ("summary", "description", "impact", "command", "runbook_url"):

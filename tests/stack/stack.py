@@ -18,11 +18,14 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/lib"))
+from waiting import Failed, until
+
 SCRAPE_SECONDS = 2
 
 
-class Failed(Exception):
-    """What did not come about, in one sentence."""
+class Refused(Failed, OSError):
+    """An answer that is an error: while something is waited for, it is asked again."""
 
 
 def free_port():
@@ -51,23 +54,7 @@ def get(url, **params):
         with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.read()
     except urllib.error.HTTPError as error:
-        raise Failed(f"{url}: {error.code} {error.read()[:500]!r}") from None
-
-
-def until(what, seconds, attempt):
-    """The first true answer of `attempt`, asked again and again within `seconds`."""
-    end = time.monotonic() + seconds
-    last = None
-    while True:
-        try:
-            last = attempt()
-            if last:
-                return last
-        except (OSError, Failed) as error:
-            last = error
-        if time.monotonic() > end:
-            raise Failed(f"{what}: not within {seconds} s (last: {last!r})")
-        time.sleep(0.5)
+        raise Refused(f"{url}: {error.code} {error.read()[:500]!r}") from None
 
 
 def hurried(rules, factor):
@@ -118,7 +105,7 @@ class Stack:
         targets = self.dir / "targets.json"
         self.spawn("fleet", str(self.binary), "demo", *self.fleet, "--listen",
                    f"127.0.0.1:{self.listen}", "--targets", str(targets))
-        until("the fleet's list of targets", 60, lambda: self.alive() and targets.exists()
+        until("the fleet's list of targets", seconds=60, pause=0.5, attempt=lambda: self.alive() and targets.exists()
               and json.loads(targets.read_text()))
         self.targets = {group["labels"]["instance"]: group["targets"][0]
                         for group in json.loads(targets.read_text())}
@@ -134,7 +121,7 @@ class Stack:
                    f"--config.file={ROOT / 'alerts/alertmanager.yaml'}",
                    f"--storage.path={self.dir / 'alertmanager'}",
                    f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=")
-        until("Alertmanager", 30, lambda: self.alive() and get(self.alertmanager + "/-/ready"))
+        until("Alertmanager", seconds=30, pause=0.5, attempt=lambda: self.alive() and get(self.alertmanager + "/-/ready"))
 
     def start_node_exporter(self):
         """A node whose benchmark's result lies where node_exporter reads it."""
@@ -152,7 +139,7 @@ class Stack:
         self.spawn("node_exporter", "prometheus-node-exporter", "--collector.disable-defaults",
                    "--collector.textfile", f"--collector.textfile.directory={texts}",
                    f"--web.listen-address={self.node_exporter}")
-        until("node_exporter", 30, lambda: self.alive() and get(f"http://{self.node_exporter}/"))
+        until("node_exporter", seconds=30, pause=0.5, attempt=lambda: self.alive() and get(f"http://{self.node_exporter}/"))
 
     def start_prometheus(self, targets):
         rules = (ROOT / "alerts/selvage.rules.yaml").read_text()
@@ -177,7 +164,7 @@ scrape_configs:
                    f"--storage.tsdb.path={self.dir / 'tsdb'}",
                    f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
                    f"--web.external-url={self.prometheus}")
-        until("Prometheus", 60, lambda: self.alive() and get(self.prometheus + "/-/ready"))
+        until("Prometheus", seconds=60, pause=0.5, attempt=lambda: self.alive() and get(self.prometheus + "/-/ready"))
 
     def alive(self):
         for name, child in self.children:
@@ -206,7 +193,7 @@ scrape_configs:
     def api(self, path, **params):
         answer = json.loads(get(f"{self.prometheus}/api/v1/{path}", **params))
         if answer["status"] != "success":
-            raise Failed(f"{path} {params}: {answer}")
+            raise Refused(f"{path} {params}: {answer}")
         return answer["data"]
 
     def query(self, expr):

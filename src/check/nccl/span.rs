@@ -103,14 +103,16 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if log.channels.ring_closes() {
         return Some(false);
     }
-    let whole_ring = log.ring_ranks.is_some_and(|ranks| {
+    let is_alone = has_whole_ring(log) && hosts.printing == 1 && spans.is_empty();
+    is_alone.then_some(false)
+}
+
+/// Whether every rank of the longest ring is in view.
+fn has_whole_ring(log: &NcclLog) -> bool {
+    log.ring_ranks.is_some_and(|ranks| {
         let seen = log.channels.places.keys().filter(|rank| **rank < ranks);
         !log.channels.mixed && u32::try_from(seen.count()).is_ok_and(|seen| seen == ranks)
-    });
-    if whole_ring && hosts.printing == 1 && spans.is_empty() {
-        return Some(false);
-    }
-    None
+    })
 }
 
 /// Most GPUs of the usual hosts, which number their ranks in blocks of 8, 4 or fewer.

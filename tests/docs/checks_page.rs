@@ -1,10 +1,11 @@
 //! The page of checks, out of their table.
 
-use super::expected::{Attribute, Because};
-use super::{ATTRIBUTES, CHECKS, Check, REMEMBERED, ReasonDoc, Weight, pfc, word};
+use selvage::check::expected::{Attribute, Because};
+use selvage::check::{CHECKS, Check, ReasonDoc, Weight, attributes, word};
+use selvage::readiness::VERDICT_DOCS;
 use std::fmt::Write as _;
 
-/// docs/checks.md. A test holds the file equal to this.
+/// docs/checks.md.
 pub fn checks_markdown() -> String {
     let mut page = String::from(
         "# Checks\n\nMade from the table of checks: change `src/check/`, then run `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
@@ -46,15 +47,13 @@ pub fn checks_markdown() -> String {
          a clear majority (more than half, and three at least) says what is usual. A source without an entry is not asked.\n\n\
          | attribute | configured | shape | remembered | peers |\n|---|---|---|---|---|\n",
     );
-    let rows = REMEMBERED.iter().map(|row| &row.of);
-    let shared = pfc::SHARED.iter().map(|shared| &shared.of);
-    for attribute in ATTRIBUTES.iter().copied().chain(rows).chain(shared) {
+    for attribute in attributes() {
         expectation(&mut page, attribute);
     }
     for check in CHECKS {
         section(&mut page, check);
     }
-    page
+    page + &verdict_markdown()
 }
 
 fn expectation(page: &mut String, attribute: &Attribute) {
@@ -95,64 +94,19 @@ fn section(page: &mut String, check: &Check) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::Action;
-    use super::*;
-    use std::collections::BTreeSet;
-
-    /// What a remedy speaks of when its first step is this action.
-    fn words(action: Action) -> &'static [&'static str] {
-        match action {
-            Action::None => &[],
-            Action::ReseatCable => &["eseat", "cable", "Put it back"],
-            Action::ReplaceCable => &["eplace"],
-            Action::CheckSwitchPort => &["switch", "path", "fabric", "end"],
-            Action::ResetDevice => &["eset", "firmware", "Do what the message says"],
-            Action::ReloadDriver => &["oad", "driver"],
-            Action::Reboot => &["eboot"],
-            Action::PowerCycle => &["ower-cycle", "hardware"],
-            Action::ReplaceNic | Action::ReplaceGpu => &["eplace"],
-            Action::FixConfiguration => &[],
-            Action::CallProvider => &[
-                "examined",
-                "instance",
-                "replace",
-                "launch",
-                "eseat the card",
-            ],
-        }
-    }
-
-    #[test]
-    fn actions_fit_the_remedies_and_only_what_moves_no_verdict_lacks_one() {
-        for doc in CHECKS.iter().flat_map(|check| check.reasons) {
-            let words = words(doc.action);
-            let fits = words.is_empty() || words.iter().any(|word| doc.remedy.contains(word));
-            assert!(fits, "{}: {:?} for {}", doc.reason, doc.action, doc.remedy);
-            assert!(
-                doc.action != Action::None || doc.weight == Weight::Notice,
-                "{} moves the verdict and asks for nothing",
-                doc.reason
-            );
-        }
-    }
-
-    #[test]
-    fn names_are_unique_and_well_formed() {
-        let mut ids = BTreeSet::new();
-        let mut reasons = BTreeSet::new();
-        for check in CHECKS {
-            assert!(ids.insert(check.id), "{} twice", check.id);
-            assert!(!check.reasons.is_empty(), "{}", check.id);
-            for doc in check.reasons {
-                assert!(reasons.insert(doc.reason), "{} twice", doc.reason);
-                // Kubernetes: condition reasons and taint values.
-                assert!(doc.reason.len() <= 63);
-                assert!(doc.reason.starts_with(|c: char| c.is_ascii_uppercase()));
-                assert!(doc.reason.chars().all(|c| c.is_ascii_alphanumeric()));
-                assert!(doc.meaning.ends_with('.') && doc.remedy.ends_with('.'));
-            }
-        }
-    }
+/// The reasons that no finding brings.
+fn verdict_markdown() -> String {
+    let rows = VERDICT_DOCS.iter().map(|doc| {
+        let action = word(&doc.action);
+        format!(
+            "| `{}` | {} | {} | `{action}` |\n",
+            doc.reason, doc.meaning, doc.remedy
+        )
+    });
+    format!(
+        "\n## When nothing shows that the node is ready\n\nThese reasons \
+         come from no check; all but `NotAFabricNode` (state `none`) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
+         | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",
+        rows.collect::<String>()
+    )
 }
