@@ -320,6 +320,7 @@ pub const REMEMBERED: &[&expected::Row] = &[
 /// What is expected of the node, its rails and its GPUs, with [`REMEMBERED`] and [`pfc::SHARED`].
 const ATTRIBUTES: &[&expected::Attribute] = &[
     &device_missing::RAILS,
+    &promised::SHAPE_RAILS,
     &device_missing::NUMBER_OF_GPUS,
     &device_missing::GPU_DRIVEN,
     &link_state::LINK_UP,
