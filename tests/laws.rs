@@ -1,6 +1,6 @@
 //! What holds of every node, whatever it is made of: laws that the verdict obeys, over every simulated
-//! machine and random edits of what was observed on it: 10,000 random nodes a law, the same in each run.
-//! `PROPTEST_CASES=100000` looks for others.
+//! machine and random edits of what was observed on it: 10,000 random nodes a law, the same in each run
+//! (50 captures, which are written and read as files). `PROPTEST_CASES=100000` looks for others.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,8 +20,8 @@ use selvage::check::roles::{Role, RoleOverrides};
 use selvage::config::Config;
 use selvage::evaluator::{Evaluator, Look};
 use selvage::observe::history::Memory;
-use selvage::observe::pci::PciFacts;
-use selvage::observe::rdma::{LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice};
+use selvage::observe::pci::{BareNic, PciFacts};
+use selvage::observe::rdma::{GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice};
 use selvage::observe::reading::Reading;
 use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
@@ -124,19 +124,24 @@ enum Worse {
     NoLid,
     MtuLowered,
     AddressesLost,
+    RoceV1Only,
     DeviceGone,
+    NicNotDriven,
+    NicDead,
     NoUverbs,
     PartitionLimited,
     NoPartition,
     PfcOff,
     PcieHalved,
+    PciePathHalved,
     GpuGone,
+    GpuDead,
     GpuNotDriven,
     ModuleGone,
     GpuDriverGone,
 }
 
-const WORSE: [Worse; 17] = [
+const WORSE: [Worse; 22] = [
     Worse::LinkDown,
     Worse::LinkInit,
     Worse::RateHalved,
@@ -144,13 +149,18 @@ const WORSE: [Worse; 17] = [
     Worse::NoLid,
     Worse::MtuLowered,
     Worse::AddressesLost,
+    Worse::RoceV1Only,
     Worse::DeviceGone,
+    Worse::NicNotDriven,
+    Worse::NicDead,
     Worse::NoUverbs,
     Worse::PartitionLimited,
     Worse::NoPartition,
     Worse::PfcOff,
     Worse::PcieHalved,
+    Worse::PciePathHalved,
     Worse::GpuGone,
+    Worse::GpuDead,
     Worse::GpuNotDriven,
     Worse::ModuleGone,
     Worse::GpuDriverGone,
@@ -229,7 +239,13 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 gids.retain(|gid| gid.gid.starts_with("fe80:"));
             }
         }
-        Worse::DeviceGone => {
+        Worse::RoceV1Only => {
+            if let Some(table) = snapshot.gids.get_mut(&key) {
+                let gids = Arc::make_mut(table).value.gids.iter_mut();
+                gids.for_each(|gid| gid.kind = gid.kind.and(Some(GidKind::IbOrRoceV1)));
+            }
+        }
+        Worse::DeviceGone | Worse::NicNotDriven => {
             let mut left = devices(snapshot);
             left.retain(|other| other.key != device.key);
             if let Some(known) = &mut snapshot.devices {
@@ -241,8 +257,21 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 return;
             };
             pci(snapshot, &|pci| {
-                pci.functions.remove(&address);
-                pci.distances.remove(&address);
+                let function = pci.functions.remove(&address);
+                let distances = pci.distances.remove(&address).unwrap_or_default();
+                if let Some(function) = function.filter(|_| matches!(worse, Worse::NicNotDriven)) {
+                    let bare = BareNic {
+                        id: function.id,
+                        class: function.class,
+                        driver: None,
+                        distances,
+                        unseen: false,
+                    };
+                    if let Reading::Value(capable) = &mut pci.rdma_capable {
+                        capable.insert(address.clone(), bare.clone());
+                    }
+                    pci.bare.insert(address.clone(), bare);
+                }
             });
         }
         Worse::NoUverbs => {
@@ -265,12 +294,27 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 }
             }
         }
-        Worse::PcieHalved => {
+        Worse::NicDead | Worse::GpuDead => pci(snapshot, &|pci| {
+            let gpu = pci.gpus.get(which % pci.gpus.len().max(1)).copied();
+            let dead = if matches!(worse, Worse::NicDead) {
+                device.pci
+            } else {
+                gpu
+            };
+            let function = dead.and_then(|at| pci.functions.get_mut(&at.to_string()));
+            if let Some(function) = function {
+                function.config_dead = Reading::Value(true);
+            }
+        }),
+        Worse::PcieHalved | Worse::PciePathHalved => {
             let address = device.pci.map(|address| address.to_string());
             pci(snapshot, &|pci| {
-                let function = address
-                    .as_ref()
-                    .and_then(|address| pci.functions.get_mut(address));
+                let above = |address: &String| pci.functions.get(address)?.parent.clone();
+                let address = match worse {
+                    Worse::PcieHalved => address.clone(),
+                    _ => address.as_ref().and_then(above),
+                };
+                let function = address.and_then(|address| pci.functions.get_mut(&address));
                 if let Some(Reading::Value(link)) = function.map(|function| &mut function.current) {
                     link.width = (link.width / 2).max(1);
                 }

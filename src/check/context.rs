@@ -14,7 +14,7 @@ use crate::observe::netdev::NetdevFacts;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::Stamped;
-use crate::observe::snapshot::{Snapshot, SourceHealth};
+use crate::observe::snapshot::{NetnsMode, Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
@@ -262,6 +262,20 @@ impl<'a> Context<'a> {
         self.roles
             .get(key)
             .is_some_and(|facts| facts.role == Role::Rail)
+    }
+
+    /// Whether pods may hold RDMA devices: each belongs to one network namespace.
+    pub fn pods_hold_devices(&self) -> bool {
+        self.snapshot.netns_mode == Some(NetnsMode::Exclusive)
+    }
+
+    /// Whether fewer rails than the machine has, or had, show no fault: the operator says how many or
+    /// which, pods may hold some, or nothing was enumerated.
+    pub fn fewer_rails_are_excused(&self) -> bool {
+        self.policy.expect.rails.is_some()
+            || self.profile.is_some_and(|profile| profile.roles_set)
+            || self.snapshot.devices.is_none()
+            || self.pods_hold_devices()
     }
 
     /// The value, unless it is older than `stale_after` because its source is stalled or failing. A

@@ -7,14 +7,12 @@ use super::expected::{
 };
 use super::nic_kernel::is_resetting;
 use super::profile::{Profile, Sure};
-use super::promised::FEWER_THAN_PROMISED;
 use super::{Action, Candidate, Check, Context, PASSES_WITHIN, PortView, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::reading::Reading;
-use crate::observe::snapshot::NetnsMode;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeSet;
 
@@ -93,10 +91,6 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn moved(context: &Context<'_>) -> bool {
-    context.snapshot.netns_mode == Some(NetnsMode::Exclusive)
-}
-
 /// Out of sight often and long enough that it is not a driver reload.
 fn is_gone(context: &Context<'_>, missed: u32, last_seen: Millis) -> bool {
     let policy = &context.policy.device_missing;
@@ -121,7 +115,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         let past = |port: PortKey| context.history.port(&port);
         let mut past = ports_of(key, seen).filter_map(past);
         let was_up = past.any(|history| history.ever_active);
-        let doc = match (rail, moved(context)) {
+        let doc = match (rail, context.pods_hold_devices()) {
             (true, true) => &RAIL_MOVED,
             (true, false) => &RAIL_VANISHED,
             (false, false) if was_up => &DEVICE_VANISHED,
@@ -135,8 +129,8 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         let mut candidate = (context.candidate(doc, about, message))
             .with("address", key.to_string())
             .with("missed", seen.missed);
-        if let Some((action, remedy)) = hardware_remedy(context, &key.0).filter(|_| rail) {
-            candidate = candidate.fix(action, remedy);
+        if rail {
+            candidate = fix_hardware(context, &key.0, candidate);
         }
         found.push(on_its_way(context, &[(key, seen)], candidate));
     }
@@ -145,26 +139,28 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
 
 /// What to do where a NIC is gone by more than its driver: its firmware said that it failed, or its
 /// function left the bus.
-fn hardware_remedy(context: &Context<'_>, address: &str) -> Option<(Action, &'static str)> {
-    let pci = context.pci()?;
+fn fix_hardware(context: &Context<'_>, address: &str, found: Candidate) -> Candidate {
+    let Some(pci) = context.pci() else {
+        return found;
+    };
     let log = context.history.kernel.devices.get(address);
     let failed = [Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError];
     let failed = log.is_some_and(|log| failed.iter().any(|note| log.notes.contains_key(note)));
     let on_bus = pci.functions.contains_key(address) || pci.bare.contains_key(address);
     match (failed, on_bus) {
-        (false, true) => None,
-        (false, false) if pci.virtual_machine => Some((
+        (false, true) => found,
+        (false, false) if pci.virtual_machine => found.fix(
             Action::CallProvider,
             "The function left this machine's PCI bus: have the cloud's provider look at the host, or start the machine elsewhere.",
-        )),
-        (false, false) => Some((
+        ),
+        (false, false) => found.fix(
             Action::PowerCycle,
             "The NIC left the PCI bus: power-cycle the node; if it stays away, have it reseated or replaced.",
-        )),
-        (true, _) => Some((
+        ),
+        (true, _) => found.fix(
             Action::PowerCycle,
             "The NIC's firmware failed (`dmesg | grep ADDRESS`): power-cycle the node; if it comes again, update the firmware or have the NIC replaced.",
-        )),
+        ),
     }
 }
 
@@ -214,11 +210,7 @@ fn went_with_all(context: &Context<'_>, seen: &SeenDevice) -> bool {
 /// Rails that were up before the node was restarted, and have not been seen since.
 fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy;
-    let excused = policy.expect.rails.is_some()
-        || context.profile.is_some_and(|profile| profile.roles_set)
-        || context.snapshot.devices.is_none()
-        || moved(context);
-    if excused {
+    if context.fewer_rails_are_excused() {
         return Vec::new();
     }
     let seen: BTreeSet<String> = (context.history.devices.iter())
@@ -249,10 +241,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
                 .with("address", key.as_str())
                 .expecting(true, Because::Remembered);
             let address = key.split('/').next().unwrap_or_default();
-            match hardware_remedy(context, address) {
-                Some((action, remedy)) => found.fix(action, remedy),
-                None => found,
-            }
+            fix_hardware(context, address, found)
         })
         .collect()
 }
@@ -262,7 +251,6 @@ pub const RAILS: Attribute = Attribute {
     name: "rails",
     reasons: &[
         (&[Because::Configured], &MISSING_RAIL),
-        (&[Because::Shape], &FEWER_THAN_PROMISED),
         (&[Because::Remembered], &RAIL_VANISHED),
     ],
 };
@@ -275,7 +263,7 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
         ..Sources::default()
     };
     let mut short = RAILS.shortfall(context.rails().count() as u64, 1.0, &sources)?;
-    if moved(context) {
+    if context.pods_hold_devices() {
         short.doc = &RAIL_MOVED;
     }
     let found = fewer(context, RAILS.name, short);

@@ -2,6 +2,7 @@ use super::super::testing::{Node, gpu, nic};
 use super::*;
 use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::pci::{BareNic, Distance};
+use crate::observe::snapshot::NetnsMode;
 
 #[test]
 fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return() {

@@ -23,7 +23,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: "gid_table",
     title: "GID table",
-    what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A function whose virtual functions are in use, a rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
+    what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A function whose virtual functions are in use, a leg of a bond, a rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
     reasons: REASONS,
     timing: |policy| policy.gid_table.timing(),
     run,
@@ -46,27 +46,36 @@ fn kind_name(kind: u64) -> &'static str {
 }
 
 /// At least this kind: reading stops at an address that can be routed, and where none turned up and the
-/// table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond.
+/// table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond, and where
+/// virtual functions work, the function that they are of may go without.
 fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     let netdev = context.netdev(port.port.netdev.as_deref()?)?;
     let table = table(context, port)?;
     let judged = port.is_roce() && port.is_active() && netdev.master.is_none();
-    if !judged || table.gids.iter().any(|gid| gid.kind.is_none()) {
+    if !judged || untyped(table) > 0 {
         return None;
     }
+    let best = best_of_v2(table);
+    let sriov = context
+        .pci()
+        .and_then(|pci| pci.sriov.get(&port.address()?));
+    let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
+    (best >= 2 || !left_alone).then_some(best)
+}
+
+fn best_of_v2(table: &GidTable) -> u64 {
     let of_v2 = (table.gids.iter()).filter(|gid| gid.kind == Some(GidKind::RoceV2));
     let kind = |gid: &Gid| match gid.gid.starts_with("0000:0000:0000:0000:0000:ffff:") {
         true => 3,
         false if is_link_local(&gid.gid) => 1,
         false => 2,
     };
-    let best = of_v2.map(kind).max().unwrap_or(0);
-    // Where virtual functions work, the function that they are of may go without.
-    let sriov = context
-        .pci()
-        .and_then(|pci| pci.sriov.get(&port.address()?));
-    let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
-    (best >= 2 || !left_alone).then_some(best)
+    of_v2.map(kind).max().unwrap_or(0)
+}
+
+/// GIDs whose type cannot be read.
+fn untyped(table: &GidTable) -> usize {
+    table.gids.iter().filter(|gid| gid.kind.is_none()).count()
 }
 
 fn table<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a GidTable> {
@@ -91,31 +100,23 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         let message = format!("the GID table of {subject} cannot be read");
         return (failed || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
     };
-    let less = GIDS.judge(context, port).filter(|_| table.complete);
-    if less.is_some() {
-        return less;
+    let (all, untyped) = (table.gids.len(), untyped(table));
+    if untyped > 0 && best_of_v2(table) < 2 {
+        let message = format!("{subject}: the types of {untyped} of its {all} GIDs cannot be read");
+        return Some(say(&UNREADABLE, message));
     }
-    let all = table.gids.len();
-    let v2 = || (table.gids.iter()).filter(|gid| gid.kind == Some(GidKind::RoceV2));
-    let untyped = table.gids.iter().filter(|gid| gid.kind.is_none()).count();
-    let only_local = v2().all(|gid| is_link_local(&gid.gid));
-    match v2().count() {
-        _ if untyped > 0 && only_local => {
-            let message =
-                format!("{subject}: the types of {untyped} of its {all} GIDs cannot be read");
-            Some(say(&UNREADABLE, message))
-        }
-        _ if !table.complete => None,
+    let kind = best_kind(context, port).filter(|_| table.complete)?;
+    GIDS.judge(context, port).or_else(|| match kind {
         0 => {
             let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
             Some(say(&NO_ROCE_V2, message).with("gids", all))
         }
-        local if only_local => {
+        1 => {
             let message = format!("{subject} has link-local RoCE v2 addresses only");
-            Some(say(&LINK_LOCAL_ONLY, message).with("roce_v2_gids", local))
+            Some(say(&LINK_LOCAL_ONLY, message).with("gids", all))
         }
         _ => None,
-    }
+    })
 }
 
 /// fe80::/10, in the kernel's full text form.
@@ -129,7 +130,7 @@ fn is_link_local(gid: &str) -> bool {
 mod tests {
     use super::super::testing::{Node, key, nic};
     use super::*;
-    use crate::observe::rdma::GidTable;
+    use crate::observe::netdev::NetdevFacts;
     use crate::observe::reading::{FaultKind, Stamped};
     use std::sync::Arc;
 
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_function_of_virtual_functions_may_go_without() {
-        for (enabled, want) in [(0, 1), (8, 0)] {
+        for (enabled, want) in [(0, &["mlx5_0/1 GidLost Degraded Verdict"][..]), (8, &[])] {
             let mut node = Node::roce();
             set(&mut node, 0, &[(LOCAL, Some(GidKind::RoceV2))], true);
             for i in 1..8 {
@@ -225,9 +226,7 @@ mod tests {
             };
             pci.sriov.insert(nic(0), sriov);
             node.set_pci(pci);
-            let found = node.run(&CHECK);
-            let lost = found.iter().filter(|of| of.reason == "GidLost").count();
-            assert_eq!(lost, want, "{enabled}");
+            assert_eq!(node.told(&CHECK), want, "{enabled}");
         }
     }
 
@@ -243,7 +242,14 @@ mod tests {
         set(&mut iwarp, 0, &[], true);
         iwarp.devices[0].node_type = Some(4);
         iwarp.tick(1);
-        for node in [infiniband, in_a_pod, iwarp, Node::roce()] {
+        let mut leg_of_a_bond = Node::roce();
+        set(&mut leg_of_a_bond, 0, &[], true);
+        let netdev = NetdevFacts {
+            master: Some("bond0".into()),
+            ..NetdevFacts::default()
+        };
+        leg_of_a_bond.set_netdev(0, netdev);
+        for node in [infiniband, in_a_pod, iwarp, leg_of_a_bond, Node::roce()] {
             assert_eq!(node.told(&CHECK), Vec::<String>::new());
         }
     }

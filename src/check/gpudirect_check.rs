@@ -57,13 +57,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         // Nothing was read, or too long ago. An empty key stands for every key of the check, so that
         // no finding is cleared.
         let never = !required && context.snapshot.gpudirect.is_none();
-        let unread = say(
-            context,
-            PATH_UNKNOWN,
-            (WHOLE_NODE, "path"),
-            "the GPU driver's files were not read",
-        )
-        .weighing(Weight::counting_if(required));
+        let (about, message) = ((WHOLE_NODE, "path"), "the GPU driver's files were not read");
+        let unread = context.candidate(&PATH_UNKNOWN, about, message);
+        let unread = unread.weighing(Weight::counting_if(required));
         return Vec::from_iter((!never).then_some(unread));
     };
     // Of gVNICs no file of the node tells it: what is needed comes with the pod.
@@ -80,7 +76,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let gpus = nvidia_gpus(context).into_iter().filter(ours).count();
     if absent && gpus > 0 {
         let message = format!("{gpus} NVIDIA GPUs, but no NVIDIA driver is loaded");
-        let candidate = say(context, DRIVER_ABSENT, ("driver", "driver"), message);
+        let candidate = context.candidate(&DRIVER_ABSENT, ("driver", "driver"), message);
         found.push(candidate.with("gpus", gpus));
     }
     found.extend(IN_THE_LOG.iter().filter_map(|row| in_the_log(context, row)));
@@ -89,15 +85,6 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judge_acs(context, facts));
     }
     found
-}
-
-fn say(
-    context: &Context<'_>,
-    doc: ReasonDoc,
-    subject: (&str, &str),
-    message: impl Into<String>,
-) -> Candidate {
-    context.candidate(&doc, subject, message)
 }
 
 fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> Option<Candidate> {
@@ -110,7 +97,7 @@ fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> 
             let driver = facts.driver.value().map(|driver| driver.version.clone());
             let message = format!("GPUDirect RDMA has no path: {why}");
             Some(
-                say(context, PATH_MISSING, subject, message)
+                (context.candidate(&PATH_MISSING, subject, message))
                     .with("gpus", context.gpus().len())
                     .with("kernel", kernel.unwrap_or_default())
                     .with("driver", driver.unwrap_or_default()),
@@ -118,7 +105,7 @@ fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> 
         }
         Path::Unknown => {
             let message = format!("the path of GPUDirect RDMA is not known: {why}");
-            let candidate = say(context, PATH_UNKNOWN, subject, message);
+            let candidate = context.candidate(&PATH_UNKNOWN, subject, message);
             Some(candidate.weighing(Weight::counting_if(required)))
         }
         Path::Dmabuf | Path::Peermem => None,
@@ -131,7 +118,7 @@ fn peermem_broken(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candi
     let broken = context.gpudirect_verdict().path != Path::None
         && !clients.iter().any(|name| name.starts_with("nv_mem"));
     let message = format!("{module} is loaded, but not registered with ib_core");
-    broken.then(|| say(context, PEERMEM_BROKEN, ("peermem", "peermem"), message))
+    broken.then(|| context.candidate(&PEERMEM_BROKEN, ("peermem", "peermem"), message))
 }
 
 /// Words in the kernel log: the subject of their finding, who spoke, and the reason.
@@ -160,7 +147,7 @@ fn in_the_log(context: &Context<'_>, (note, subject, who, doc): &Words) -> Optio
     let stands_for = context.policy.nic_kernel.stands_for.0;
     (context.now.since(seen.last) <= stands_for).then(|| {
         let message = format!("the {who} said: {}", seen.text);
-        say(context, *doc, (&format!("{subject} log"), subject), message)
+        (context.candidate(doc, (format!("{subject} log"), *subject), message))
             .raised_after(std::time::Duration::ZERO)
             .with("count", seen.count)
     })
@@ -192,7 +179,7 @@ fn judge_iommu(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidat
     let (first, count) = (translated.first()?, translated.len());
     let message = format!("the IOMMU translates for {count} rails and GPUs, {first} among them");
     Some(
-        say(context, IOMMU_TRANSLATES, ("iommu", "iommu"), message)
+        (context.candidate(&IOMMU_TRANSLATES, ("iommu", "iommu"), message))
             .with("functions", count)
             .with("first", first.as_str())
             .with("cmdline", facts.iommu_cmdline.join(" ")),
@@ -218,7 +205,7 @@ fn judge_acs(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate>
     let message =
         format!("ACS redirects peer-to-peer traffic on {count} bridges, {first} among them");
     Some(
-        say(context, ACS_REDIRECTS, ("acs", "acs"), message)
+        (context.candidate(&ACS_REDIRECTS, ("acs", "acs"), message))
             .with("bridges", count)
             .with("first", first.as_str()),
     )

@@ -1,7 +1,7 @@
 //! Rails that run slower than they should.
 
 use super::expected::{Because, Row, Sources, row};
-use super::likeness::alike;
+use super::likeness;
 use super::{Candidate, Check, Context, PortView, Weight};
 use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
@@ -88,10 +88,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let one_lane = infiniband && own_lanes == Some(1) && context.rate(port).is_some();
     let short = RATE.shortfall(context, port);
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
-        let most_lanes = (context.rails())
-            .filter(|other| alike(port, other) && context.rate(other).is_some())
-            .filter_map(lanes)
-            .max();
+        let of_active = |other: &PortView<'_>| context.rate(other).and(lanes(other));
+        let most_lanes = likeness::among(context, port, of_active).into_iter().max();
         let fewer = port.rail && own_lanes.is_some() && own_lanes < most_lanes;
         match short.because {
             Because::Peers if fewer => short.doc = &LANES_REDUCED,

@@ -319,8 +319,9 @@ pub const REMEMBERED: &[&expected::Row] = &[
 
 /// What is expected of the node, its rails and its GPUs.
 pub fn attributes() -> impl Iterator<Item = &'static expected::Attribute> {
-    const OTHERS: [&expected::Attribute; 7] = [
+    const OTHERS: [&expected::Attribute; 8] = [
         &device_missing::RAILS,
+        &promised::SHAPE_RAILS,
         &device_missing::NUMBER_OF_GPUS,
         &device_missing::GPU_DRIVEN,
         &link_state::LINK_UP,

@@ -33,7 +33,7 @@ pub const CHECK: Check = Check {
     run,
 };
 
-/// 2: full member, 1: limited. Keys of virtual functions are their tenants'.
+/// 2: full member, 1: limited.
 pub const MEMBERSHIP: Row = Row {
     peers: expected::most,
     text: |membership| membership_name(membership).to_string(),
@@ -41,10 +41,7 @@ pub const MEMBERSHIP: Row = Row {
     verb: "is a partition member with rights:",
     ..row(
         "membership",
-        |_, port| {
-            let key = key(port).filter(|_| port.device.function == Function::Physical)?;
-            (key != 0).then_some(if key & FULL == 0 { 1 } else { 2 })
-        },
+        |_, port| Some(if own_key(port)? & FULL == 0 { 1 } else { 2 }),
         &[(PAST_AND_PEERS, &LIMITED)],
     )
 };
@@ -55,10 +52,7 @@ pub const PARTITION: Shared = Shared {
         reasons: &[(PEERS, &OTHER_KEY)],
     },
     evidence: "pkey",
-    observed: |_, port| {
-        let key = key(port).filter(|_| port.device.function == Function::Physical)?;
-        Some(format!("{:#06x}", key | FULL)).filter(|_| key != 0)
-    },
+    observed: |_, port| Some(format!("{:#06x}", own_key(port)? | FULL)),
     alike,
 };
 
@@ -71,6 +65,11 @@ fn key(port: &PortView<'_>) -> Option<u16> {
     port.link?
         .pkey
         .filter(|_| port.is_infiniband() && port.is_active())
+}
+
+/// The same, if there is one. Keys of virtual functions are their tenants'.
+fn own_key(port: &PortView<'_>) -> Option<u16> {
+    key(port).filter(|key| *key != 0 && port.device.function == Function::Physical)
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {

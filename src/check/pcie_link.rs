@@ -221,22 +221,18 @@ fn judge_link(
 ) -> Option<Candidate> {
     let now = function.current.value().filter(|link| link.width > 0)?;
     let own = function.max.value()?;
-    let above = parent.and_then(|parent| parent.max.value());
-    let width = above.map_or(own.width, |above| own.width.min(above.width));
-    let speed = above.map_or(own.megatransfers, |above| {
-        own.megatransfers.min(above.megatransfers)
-    });
+    let above = parent.and_then(|parent| parent.max.value()).unwrap_or(own);
+    let best = PcieLink {
+        megatransfers: own.megatransfers.min(above.megatransfers),
+        width: own.width.min(above.width),
+    };
     // 255 stands for "not known" in the capability register.
-    let narrow = width < 255 && now.width < width;
-    let slow = !endpoint.gpu && now.megatransfers > 0 && now.megatransfers < speed;
+    let narrow = best.width < 255 && now.width < best.width;
+    let slow = !endpoint.gpu && (1..best.megatransfers).contains(&now.megatransfers);
     let doc = match (narrow, slow) {
         (true, _) => &WIDTH,
         (false, true) => &SPEED,
         (false, false) => return None,
-    };
-    let best = PcieLink {
-        megatransfers: speed,
-        width,
     };
     let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
     let message = format!("{subject}: its PCIe link runs at {now}; it and its slot can do {best}");

@@ -50,6 +50,13 @@ pub fn checks_markdown() -> String {
     for attribute in attributes() {
         expectation(&mut page, attribute);
     }
+    page.push_str(
+        "\nSome faults need no expectation and have no row. LID 0, an empty first P_Key, no uverbs device, no RoCE v2 GID and \
+         one lane of InfiniBand's four are wrong on every machine. Of two observed values neither is an expectation: a PCIe link \
+         below what both its ends can do, a PCIe path below its port's rate, a resource that counts more or fewer devices than \
+         the kernel has. GPUDirect's path is one of several ways, not a number of which more is better. Rails and GPUs that are \
+         gone are missed one by one, by address and GUID: their number would not say which.\n",
+    );
     for check in CHECKS {
         section(&mut page, check);
     }

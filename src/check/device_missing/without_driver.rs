@@ -1,7 +1,7 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
-use super::{RAIL_WITHOUT_DRIVER, moved};
+use super::RAIL_WITHOUT_DRIVER;
 use crate::check::profile::Profile;
 use crate::check::roles::nearness::{is_near, least};
 use crate::check::{Candidate, Context, Status, Weight};
@@ -36,7 +36,7 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
     // A driver without an RDMA device to be seen: a pod holds it. One that was there earlier this boot
     // has vanished, and that is reported.
     let bare = pci.bare.iter().filter(|(address, nic)| {
-        let held = nic.driver.is_some() && moved(context);
+        let held = nic.driver.is_some() && context.pods_hold_devices();
         !nic.is_given_away() && !held && !known(address)
     });
     bare.filter_map(|(address, nic)| {

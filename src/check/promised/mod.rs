@@ -8,17 +8,15 @@ mod numbers;
 mod resources;
 mod vfs;
 
-use super::expected::Because;
+use super::expected::{Attribute, Because, Sources};
 use super::profile::{Fabric, Sure};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
-use crate::observe::snapshot::NetnsMode;
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
 
 reasons! {
-    /// How many rails such a machine has, as its row of the table of attributes says.
-    pub(super) notice FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider,
+    degraded FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider,
         "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all; failing where the bus of a DGX, which can be counted, shows no RDMA-capable NIC.",
         "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.";
     notice MISSING = "ResourceMissing", FixConfiguration,
@@ -88,31 +86,32 @@ fn say(context: &Context<'_>, doc: &ReasonDoc, name: &str, message: String) -> C
     context.candidate(doc, (name, name), message)
 }
 
-/// Rails of this boot against the shape's. Whatever else speaks for fewer silences it: the
-/// operator's numbers and patterns, rails in pods' namespaces, NICs without an RDMA device
-/// (device_missing names those without a driver; the others are virtual machines'), GPUs that are not
-/// all here either (a machine that was split).
+/// How many rails such a machine has. Fewer than are configured is device_missing's.
+pub const SHAPE_RAILS: Attribute = Attribute {
+    name: "rails of the machine",
+    reasons: &[(&[Because::Shape], &FEWER_THAN_PROMISED)],
+};
+
+/// Rails of this boot against the shape's. Besides what excuses fewer rails, NICs without an RDMA device
+/// do (device_missing names those without a driver; the others are virtual machines'), and in a virtual
+/// machine GPUs that are not all here either: it may be a share. On bare metal a GPU that is gone excuses
+/// nothing.
 fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
-    let profile = context.profile?;
+    let (profile, pci) = (context.profile?, context.pci()?);
     let shape = profile.shape?;
     let (promised, sure) = shape.rails;
-    let expect = &context.policy.expect;
-    context.snapshot.devices.as_ref()?;
-    if sure == Sure::No
-        || profile.rails >= promised as usize
-        || expect.rails.is_some()
-        || context.snapshot.netns_mode == Some(NetnsMode::Exclusive)
-        || profile.roles_set
-    {
-        return None;
-    }
-    let pci = context.pci()?;
-    // A guest may be a share of the machine. On bare metal a GPU that is gone excuses nothing.
     let split = pci.virtual_machine && resources::gpus(pci) < u64::from(shape.gpus);
-    if split || profile.rails + pci.bare.len() >= promised as usize {
+    let all_there = profile.rails + pci.bare.len() >= promised as usize;
+    if sure == Sure::No || split || all_there || context.fewer_rails_are_excused() {
         return None;
     }
     let fixed = matches!(sure, Sure::Yes | Sure::OnBus) && profile.certain_shape().is_some();
+    let sure_of = if fixed { Sure::Yes } else { Sure::AtMost };
+    let sources = Sources {
+        shape: Some((promised.into(), sure_of)),
+        ..Sources::default()
+    };
+    let short = SHAPE_RAILS.shortfall(profile.rails as u64, 1.0, &sources)?;
     let message = format!(
         "{} rails, where {} has {promised}: {}",
         profile.rails,
@@ -122,18 +121,16 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
             _ => "some did not come up",
         }
     );
-    let mut found = say(context, &FEWER_THAN_PROMISED, "rails", message)
-        .weighing(Weight::counting_if(fixed))
+    let found = say(context, short.doc, "rails", message)
         .with("rails", profile.rails)
         .with("promised", promised)
-        .with("profile", shape.name)
-        .expecting(promised, Because::Shape);
+        .with("profile", shape.name);
+    let mut found = short.found(found, promised.into());
     if profile.rails == 0 {
         // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one. But a
         // bus without a single NIC of a machine that has them by its make leaves no doubt.
-        let none_there =
-            (context.snapshot.devices.as_ref()).is_some_and(|devices| devices.value.is_empty());
-        let none_on_bus = none_there && pci.bare.is_empty() && !pci.virtual_machine;
+        let none_on_bus =
+            numbers::none_there(context) && pci.bare.is_empty() && !pci.virtual_machine;
         found.status = match fixed && sure == Sure::OnBus && none_on_bus {
             true => Status::Failing,
             false => Status::Unknown,

@@ -6,7 +6,6 @@ use crate::check::profile::Shape;
 use crate::check::{ReasonDoc, Weight};
 use crate::observe::node_resources::{Offered, is_whole_gpus};
 use crate::observe::pod::is_gpu_resource;
-use crate::observe::snapshot::NetnsMode;
 
 pub(super) fn of_resource(
     context: &Context<'_>,
@@ -106,7 +105,7 @@ fn another(
 }
 
 /// Whether the kernel was asked and has no RDMA device of any sort.
-fn none_there(context: &Context<'_>) -> bool {
+pub(super) fn none_there(context: &Context<'_>) -> bool {
     (context.snapshot.devices.as_ref()).is_some_and(|devices| devices.value.is_empty())
 }
 
@@ -120,8 +119,7 @@ fn usual<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
 /// The same in a virtual machine, whose functions have no physical ones next to them to count by.
 fn in_a_guest<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
     let guest = context.pci()?.virtual_machine;
-    let held_by_pods = context.snapshot.netns_mode == Some(NetnsMode::Exclusive);
-    usual(context, name).filter(|_| guest && !held_by_pods)
+    usual(context, name).filter(|_| guest && !context.pods_hold_devices())
 }
 
 /// More in the pool than there are rails, so that per GPU another number is offered than there is.

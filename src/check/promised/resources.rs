@@ -5,7 +5,6 @@ use super::Context;
 use crate::observe::node_resources::{is_shared_by_name, is_whole_gpus};
 use crate::observe::pci::{PciFacts, gives_away};
 use crate::observe::rdma::Function;
-use crate::observe::snapshot::NetnsMode;
 use std::collections::BTreeSet;
 
 /// Most devices of a resource that are taken for numbers of NICs; more are slots of a shared device.
@@ -46,8 +45,8 @@ pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
     let Some(devices) = context.snapshot.devices.as_ref().map(|d| &d.value) else {
         return Present::NotTold;
     };
-    if context.snapshot.netns_mode == Some(NetnsMode::Exclusive) {
-        // Pods hold some, and they are not visible from here.
+    if context.pods_hold_devices() {
+        // Those are not visible from here.
         return Present::NotTold;
     }
     if name == "vpc.amazonaws.com/efa" {

@@ -5,6 +5,7 @@ use crate::check::testing::{Node, device, gpu, nic};
 use crate::observe::node_resources::Offered;
 use crate::observe::pci::{PciFacts, SriovFacts};
 use crate::observe::rdma::LinkLayer;
+use crate::observe::snapshot::NetnsMode;
 
 type Offers<'a> = &'a [(&'a str, u64, u64)];
 
