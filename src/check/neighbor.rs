@@ -27,7 +27,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     let known = first(rail)?;
-    let mut cables = context.snapshot.neighbors(rail.port.netdev.as_deref()?);
+    let netdev = rail.port.netdev.as_deref();
+    let mut cables = context.snapshot.neighbors(&rail.key, netdev);
     let (interface, was, is) = cables.find_map(|(interface, is)| {
         let was = known.get(interface)?;
         (!was.is_same_port(is)).then_some((interface, was, is))

@@ -14,8 +14,10 @@
 mod support;
 
 mod fabric;
+mod live;
 
 use fabric::{Fabric, RAILS, guid};
+use live::Live;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -166,4 +168,58 @@ fn an_agent_sees_other_lids_and_a_link_that_goes_and_returns() {
             .iter()
             .all(|port| port["device"] != RAILS[5] || port["state"] == "active")
     });
+}
+
+#[test]
+fn the_leaf_and_its_port_are_named_at_each_rail() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    fabric.copy_to(dir.path());
+    // The simulator's library has one port for each program.
+    for (rail, port) in [(0, "1"), (5, "6")] {
+        let (report, log) = Live::new(&fabric, dir.path(), rail, true).check(&[]);
+        assert_eq!(report.neighbor(rail), Some(("Leaf", port)), "{log}");
+        assert_eq!(report.known(), [rail]);
+        assert_eq!(findings(&report.0), Vec::<String>::new());
+        let answered = report.sources().into_iter();
+        let answered = answered.filter(|source| source["absent"] != true);
+        assert_eq!(answered.count(), 1, "{:?}", report.sources());
+    }
+}
+
+#[test]
+fn a_pulled_cable_has_no_neighbor_and_is_no_fault() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    fabric.copy_to(dir.path());
+    let agent = Live::new(&fabric, dir.path(), 5, true);
+    let agent = agent.agent();
+    let report = agent.until(|report| report.neighbor(5).is_some() && report.0["state"] == "ready");
+    assert_eq!(report.neighbor(5), Some(("Leaf", "6")));
+    let line = format!(
+        "selvage_port_neighbor_info{{device=\"{}\",port=\"1\",switch=\"Leaf\",switch_port=\"6\"}} 1",
+        RAILS[5]
+    );
+    let metrics = agent.get("/metrics");
+    assert!(metrics.contains(&line), "{metrics}");
+}
+
+#[test]
+fn without_the_right_to_ask_all_is_as_without_asking() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    fabric.copy_to(dir.path());
+    let live = Live::new(&fabric, dir.path(), 0, false);
+    let (off, off_log) = live.check(&["--set=agent.umad=false"]);
+    assert_eq!(off.sources(), Vec::<&Value>::new());
+    let (on, log) = live.check(&[]);
+    assert_eq!(on.known(), Vec::<usize>::new());
+    assert_eq!(on.sources().len(), RAILS.len());
+    assert!(on.sources().iter().all(|source| source["absent"] == true));
+    assert_eq!(on.0["state"], "ready", "{:?}", findings(&on.0));
+    assert_eq!(findings(&on.0), findings(&off.0));
+    assert_eq!(log, off_log);
 }
