@@ -133,12 +133,12 @@ impl Fabric {
         self.until_port(0, "state", "2: INIT");
     }
 
-    pub fn unlink(&mut self, rail: usize) {
+    pub fn unlink(&self, rail: usize) {
         self.say(&format!("Unlink \"Rail{rail}\"[1]\n"));
         self.until_port(rail, "state", "1: DOWN");
     }
 
-    pub fn relink(&mut self, rail: usize) {
+    pub fn relink(&self, rail: usize) {
         self.say(&format!("ReLink \"Rail{rail}\"[1]\n"));
     }
 
@@ -187,8 +187,8 @@ impl Fabric {
     }
 
     /// A line for the simulator's console.
-    fn say(&mut self, line: &str) {
-        let console = self.simulator.0.stdin.as_mut().unwrap();
+    fn say(&self, line: &str) {
+        let mut console = self.simulator.0.stdin.as_ref().unwrap();
         console.write_all(line.as_bytes()).unwrap();
     }
 

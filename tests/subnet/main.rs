@@ -194,8 +194,8 @@ fn a_pulled_cable_has_no_neighbor_and_is_no_fault() {
     let (dir, _node) = node("h100_ib");
     fabric.start_manager(ALL_FULL);
     fabric.copy_to(dir.path());
-    let agent = Live::new(&fabric, dir.path(), 5, true);
-    let agent = agent.agent();
+    let live = Live::new(&fabric, dir.path(), 5, true);
+    let agent = live.agent();
     let report = agent.until(|report| report.neighbor(5).is_some() && report.0["state"] == "ready");
     assert_eq!(report.neighbor(5), Some(("Leaf", "6")));
     let line = format!(
@@ -204,6 +204,25 @@ fn a_pulled_cable_has_no_neighbor_and_is_no_fault() {
     );
     let metrics = agent.get("/metrics");
     assert!(metrics.contains(&line), "{metrics}");
+
+    // The port's files stay as they were, as if it had not noticed: nothing answers any more.
+    fabric.unlink(5);
+    let report = agent.until(|report| report.neighbor(5).is_none());
+    assert_eq!(report.0["state"], "ready");
+    assert_eq!(findings(&report.0), Vec::<String>::new());
+    // Once the port is down, what was there is where to look.
+    fabric.copy_to(dir.path());
+    let report = agent.until(|report| report.0["state"] == "unready");
+    let message = report.0["findings"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("; at the other end: Leaf 6"), "{message}");
+
+    fabric.relink(5);
+    let is_up = |port: &&Value| port["device"] == RAILS[5] && port["state"] == "active";
+    agent.until(|report| {
+        fabric.copy_to(dir.path());
+        let ports = report.0["ports"].as_array().unwrap();
+        ports.iter().any(|port| is_up(&port)) && report.neighbor(5) == Some(("Leaf", "6"))
+    });
 }
 
 #[test]
