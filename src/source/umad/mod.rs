@@ -43,6 +43,9 @@ const TIMEOUT_MS: u8 = 80;
 /// How long the kernel's word is waited for, in milliseconds; a port has two requests.
 const WAIT_MS: u8 = 100;
 
+/// Most ports of one device asked: what no port answers takes their waits together.
+const MAX_PORTS: usize = 16;
+
 /// What is at the other end of each active InfiniBand port of a device, by port number; left out
 /// where nothing answers. Absent where none of their umad devices may be used.
 pub fn neighbors(host: &Host, device: &RdmaDevice) -> Reading<Vec<(u32, Neighbor)>> {
@@ -52,6 +55,7 @@ pub fn neighbors(host: &Host, device: &RdmaDevice) -> Reading<Vec<(u32, Neighbor
     let ports = (device.ports.iter()).filter(|port| port.link_layer == LinkLayer::Infiniband);
     let active = ports.filter(|port| is_active(host, &device.name, port.number));
     let asked: Vec<_> = active
+        .take(MAX_PORTS)
         .map(|port| (port.number, ask(host, &device.name, port.number)))
         .collect();
     for (port, answer) in &asked {
