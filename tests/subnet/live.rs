@@ -1,5 +1,5 @@
 //! The node's files below a real kernel's sysfs, where alone devices are opened, in the subnet's
-//! network namespace; one of its ports has a umad device, which is the simulator's.
+//! network namespace; the umad device of one of its rails is the simulator's.
 
 use crate::fabric::{Fabric, PRELOAD, RAILS, Running, enter};
 use crate::support::scratch;
@@ -17,41 +17,46 @@ const PORT: u16 = 9949;
 /// In a mount namespace of its own: a device that nobody may open, and descriptors below those that
 /// the simulator's library makes up.
 const RUN: &str = r#"
-    mkdir -p $L/sys $L/proc $L/dev/infiniband; : >$L/dev/infiniband/umad0
+    mkdir -p $L/sys $L/proc $L/dev/infiniband; : >$UMAD
     mount --rbind /sys $L/sys
     for d in class devices bus module; do mount --bind $R/sys/$d $L/sys/$d; done
     mount --bind $R/proc $L/proc
-    mount --bind /dev/null $L/dev/infiniband/umad0
-    mount -o remount,bind,nodev $L/dev/infiniband/umad0
+    mount --bind /dev/null $UMAD
+    mount -o remount,bind,nodev $UMAD
     ulimit -n 1000
     exec env LD_PRELOAD=$LIBRARIES "$@" --host-root $L
 "#;
 
 /// Settings of all runs.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 4] = [
     "--set=agent.state_dir=",
     "--set=agent.kmsg_source=device",
     "--set=agent.umad=true",
     "--set=intervals.umad=1s",
-    "--set=policy.source_health.failing_raise_after=0s",
 ];
 
 pub struct Live<'a> {
     fabric: &'a Fabric,
     root: &'a Path,
-    /// The rail that has the umad device, and a simulator behind it or none.
+    /// The rail whose umad device is the simulator's; of none, its device may not be opened.
     rail: usize,
     simulated: bool,
+    umad: String,
     files: tempfile::TempDir,
 }
 
 impl Live<'_> {
     /// A node whose files are in `root`.
     pub fn new<'a>(fabric: &'a Fabric, root: &'a Path, rail: usize, simulated: bool) -> Live<'a> {
-        let umad = root.join("sys/class/infiniband_mad/umad0");
-        std::fs::create_dir_all(&umad).unwrap();
-        std::fs::write(umad.join("ibdev"), format!("{}\n", RAILS[rail])).unwrap();
-        std::fs::write(umad.join("port"), "1\n").unwrap();
+        let class = std::fs::read_dir(root.join("sys/class/infiniband_mad")).unwrap();
+        let is_its = |umad: &Path| {
+            let device = std::fs::read_to_string(umad.join("ibdev"));
+            device.is_ok_and(|device| device.trim() == RAILS[rail])
+        };
+        let mut umads = class.map(|entry| entry.unwrap());
+        let umad = umads.find(|entry| is_its(&entry.path())).unwrap();
+        let umad = umad.file_name().into_string().unwrap();
+        assert!(umad.starts_with("umad"), "{umad}");
         let files = scratch();
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subnet/umad.c");
         let built = Command::new("cc")
@@ -64,6 +69,7 @@ impl Live<'_> {
             root,
             rail,
             simulated,
+            umad,
             files,
         }
     }
@@ -71,12 +77,14 @@ impl Live<'_> {
     fn selvage(&self, args: &[&str]) -> Command {
         let mut command = enter(&self.fabric.namespace, "unshare");
         let libraries = format!("{}:{PRELOAD}", self.files.path().join("umad.so").display());
+        let root = self.files.path().join("root");
         command
             .args(["-m", "sh", "-euc", RUN, "sh"])
             .arg(env!("CARGO_BIN_EXE_selvage"))
             .args([&args[..1], &SETTINGS, &args[1..]].concat())
             .env("R", self.root)
-            .env("L", self.files.path().join("root"))
+            .env("L", &root)
+            .env("UMAD", root.join("dev/infiniband").join(&self.umad))
             .env("SIM_HOST", format!("Rail{}", self.rail))
             .env("LIBRARIES", if self.simulated { &libraries } else { "" })
             .current_dir(self.files.path());
@@ -163,9 +171,11 @@ impl Report {
             .collect()
     }
 
-    /// What is said of the umad source of each device.
-    pub fn sources(&self) -> Vec<&Value> {
+    /// Devices of which the source umad is said to be there, and not to be.
+    pub fn sources(&self) -> (usize, usize) {
         let sources = self.0["sources"].as_array().unwrap().iter();
-        sources.filter(|of| of["source"] == "umad").collect()
+        let umads = sources.filter(|of| of["source"] == "umad");
+        let (absent, there): (Vec<_>, Vec<_>) = umads.partition(|of| of["absent"] == true);
+        (there.len(), absent.len())
     }
 }
