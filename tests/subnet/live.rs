@@ -155,7 +155,7 @@ impl Report {
     /// Switch and port at the other end of a rail, if known.
     pub fn neighbor(&self, rail: usize) -> Option<(&str, &str)> {
         let mut ports = self.0["ports"].as_array().unwrap().iter();
-        let port = ports.find(|port| port["device"] == RAILS[rail]).unwrap();
+        let port = ports.find(|port| port["device"] == RAILS[rail])?;
         let neighbor = port.get("neighbor")?;
         Some((
             neighbor["switch"].as_str().unwrap(),
