@@ -475,6 +475,7 @@ pub fn plan(config: &Config) -> Plan {
         essential_only: !config.counters.full,
         exclude: config.counters.exclude.clone(),
         lldp: config.agent.lldp,
+        umad: config.agent.umad,
     }
 }
 

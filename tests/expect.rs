@@ -131,7 +131,7 @@ pub fn at(snapshot: &Snapshot, now: Millis) -> Snapshot {
             $(snapshot.$parts.iter_mut().for_each(|part| Arc::make_mut(part).at = now);)*
         };
     }
-    stamp!(links counters gids netdevs ethtool dcb dot1x lldp vf_links; pci gpudirect);
+    stamp!(links counters gids netdevs ethtool dcb dot1x lldp umad vf_links; pci gpudirect);
     if let Some(devices) = &mut snapshot.devices {
         devices.at = now;
     }

@@ -336,8 +336,9 @@ impl<'a> Context<'a> {
 
     /// What is at the other end of a rail's cable, or was before its link went down.
     pub fn neighbor(&self, port: &PortView<'_>) -> Option<&'a Neighbor> {
-        let netdev = port.port.netdev.as_deref().filter(|_| port.rail)?;
-        self.snapshot.neighbor(netdev, port.is_active())
+        let netdev = port.port.netdev.as_deref();
+        let found = (self.snapshot).neighbor(&port.key, netdev, port.is_active());
+        found.filter(|_| port.rail)
     }
 
     /// PCI facts, unless too old.

@@ -1,4 +1,4 @@
-//! Where the rails' cables lead, by LLDP.
+//! Where the rails' cables lead, by LLDP and umad.
 
 use super::{Candidate, Check, Context, PortView};
 use crate::observe::lldp::Neighbor;
@@ -14,7 +14,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: "neighbor",
     title: "Neighbor",
-    what: "The switch's port that each rail reaches, by LLDP, against the first one since the agent started; each leg of a bond against its own. Only with `agent.lldp = true`. A switch that was renamed, or replaced under its name, is the same one.",
+    what: "The switch's port that each rail reaches, by LLDP (`agent.lldp = true`) or on InfiniBand by umad (`agent.umad = true`), against the first one since the agent started; each leg of a bond against its own. A switch that was renamed, or replaced under its name, is the same one.",
     reasons: REASONS,
     timing: |policy| policy.neighbor.timing(),
     run,
@@ -27,7 +27,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     let known = first(rail)?;
-    let mut cables = context.snapshot.neighbors(rail.port.netdev.as_deref()?);
+    let netdev = rail.port.netdev.as_deref();
+    let mut cables = context.snapshot.neighbors(&rail.key, netdev);
     let (interface, was, is) = cables.find_map(|(interface, is)| {
         let was = known.get(interface)?;
         (!was.is_same_port(is)).then_some((interface, was, is))

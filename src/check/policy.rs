@@ -411,7 +411,7 @@ section! {
         ip_routing: IpRouting = IpRouting::default(),
         /// P_Keys of InfiniBand rails.
         partition: Partition = Partition::default(),
-        /// Switches at the other end of rails, by LLDP.
+        /// Switches at the other end of rails, by LLDP or umad.
         neighbor: Neighbor = Neighbor::default(),
         /// PFC, trust and ETS of RoCE rails.
         flow_control: FlowControl = FlowControl::default(),

@@ -41,6 +41,10 @@ section! {
         /// Receive LLDP on rails, to name the switch and its port at the other end. Needs CAP_NET_RAW
         /// and the host's network (docs/monitoring.md).
         lldp: bool = false,
+        /// Ask what is at the other end of InfiniBand rails, through /dev/infiniband/umadN. Where the
+        /// agent may not open it, nothing is asked. Whoever may can reconfigure the fabric
+        /// (docs/security.md).
+        umad: bool = false,
         /// Where RDMA facts are read: auto, netlink, sysfs.
         rdma_source: RdmaSource = RdmaSource::Auto,
     }
@@ -96,6 +100,9 @@ section! {
         dot1x: Span = Span::from_secs(30),
         /// LLDP frames that were received, where `agent.lldp` is on.
         lldp: Span = Span::from_secs(5),
+        /// Requests to the other end of InfiniBand rails, where `agent.umad` is on. An answer holds for
+        /// three of them.
+        umad: Span = Span::from_secs(60),
         /// A read that takes longer than this counts as stalled.
         deadline: Span = Span::from_secs(5),
     }

@@ -269,16 +269,16 @@ impl History {
     }
 
     fn push_neighbors(&mut self, snapshot: &Snapshot) {
-        if snapshot.lldp.is_empty() {
+        if snapshot.lldp.is_empty() && snapshot.umad.is_empty() {
             return;
         }
         for (device, port) in ports_of(snapshot) {
-            let history = self.ports.get_mut(&device.port_key(port.number));
-            let (Some(history), Some(netdev)) = (history, &port.netdev) else {
+            let key = device.port_key(port.number);
+            let Some(history) = self.ports.get_mut(&key) else {
                 continue;
             };
             let first = &mut history.first_neighbors;
-            for (interface, neighbor) in snapshot.neighbors(netdev) {
+            for (interface, neighbor) in snapshot.neighbors(&key, port.netdev.as_deref()) {
                 if first.len() < MAX_CABLES && !first.contains_key(interface) {
                     first.insert(interface.to_string(), neighbor.clone());
                 }

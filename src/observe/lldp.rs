@@ -1,24 +1,25 @@
-//! What is at the other end of a port's cable, as LLDP (IEEE 802.1AB) says.
+//! What is at the other end of a port's cable, as LLDP (IEEE 802.1AB) says, or on InfiniBand a request
+//! through umad.
 
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
 
-/// A switch's port, in its own words. Nothing of LLDP is authenticated. Texts are short and printable.
+/// A switch's port, in its own words. Nothing of it is authenticated. Texts are short and printable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Neighbor {
-    /// Its name; the chassis ID where it has none.
+    /// Its name; the chassis ID, or on InfiniBand the node's GUID, where it has none.
     pub switch: String,
     /// Its port: the port ID, or the port description where the ID is only a MAC address.
     pub switch_port: String,
     /// Port description: often what an operator wrote there.
     pub description: Option<String>,
-    /// Chassis ID and port ID, which together name the sender.
+    /// Chassis ID and port ID (node GUID and port number), which together name the sender.
     #[serde(skip)]
     pub ids: (String, String),
 }
 
-/// One LLDPDU that was received.
+/// One LLDPDU that was received, or one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advertisement {
     /// Its sender.

@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub dot1x: BTreeMap<String, Arc<Stamped<Reading<Dot1xFacts>>>>,
     /// What switches last said of themselves, by network device, whether it still holds or not.
     pub lldp: BTreeMap<String, Arc<Stamped<Advertisement>>>,
+    /// What the other ends of InfiniBand ports last answered, whether it still holds or not.
+    pub umad: BTreeMap<PortKey, Arc<Stamped<Advertisement>>>,
     /// Link states of virtual functions, by the network device of their physical function; only
     /// where there are any.
     pub vf_links: BTreeMap<String, Arc<Stamped<Reading<VfLinks>>>>,
@@ -76,26 +78,45 @@ impl Snapshot {
         of_source().find(names_it).or_else(whole)
     }
 
-    /// What is at the other end of a network device's cable; of a bond, at that of its first leg by
-    /// name that was ever heard: its legs usually reach two switches. While the port is up, only what
-    /// still holds; else what was there last.
-    pub fn neighbor(&self, netdev: &str, port_is_up: bool) -> Option<&Neighbor> {
-        let (_, heard) = self.heard(netdev).next()?;
+    /// What is at the other end of a port's cable, given the port's network device; of a bond, at that
+    /// of its first leg by name that was ever heard: its legs usually reach two switches. While the
+    /// port is up, only what still holds; else what was there last.
+    pub fn neighbor(
+        &self,
+        port: &PortKey,
+        netdev: Option<&str>,
+        port_is_up: bool,
+    ) -> Option<&Neighbor> {
+        let (_, heard) = self.cables(port, netdev).next()?;
         (self.holds(heard) || !port_is_up).then_some(&heard.value.neighbor)
     }
 
-    /// What is at the other end of each cable of a network device, as far as it still holds, by
-    /// interface: its own, or those of a bond's legs.
-    pub fn neighbors<'a>(&'a self, netdev: &str) -> impl Iterator<Item = (&'a str, &'a Neighbor)> {
-        let holding = self.heard(netdev).filter(|(_, heard)| self.holds(heard));
+    /// What is at the other end of each cable of a port, as far as it still holds, by interface: its
+    /// network device (without one, an empty name), or the legs of a bond.
+    pub fn neighbors<'a>(
+        &'a self,
+        port: &PortKey,
+        netdev: Option<&'a str>,
+    ) -> impl Iterator<Item = (&'a str, &'a Neighbor)> {
+        let holding = (self.cables(port, netdev)).filter(|(_, heard)| self.holds(heard));
         holding.map(|(name, heard)| (name, &heard.value.neighbor))
     }
 
-    /// A bond's own name is no cable: some kernels repeat there what a leg heard.
-    fn heard<'a>(
+    fn cables<'a: 'n, 'n>(
         &'a self,
-        netdev: &str,
-    ) -> impl Iterator<Item = (&'a str, &'a Stamped<Advertisement>)> {
+        port: &PortKey,
+        netdev: Option<&'n str>,
+    ) -> impl Iterator<Item = (&'n str, &'a Stamped<Advertisement>)> {
+        let answered = self.umad.get(port).into_iter();
+        let answered = answered.map(move |answer| (netdev.unwrap_or_default(), &**answer));
+        answered.chain(netdev.into_iter().flat_map(|netdev| self.heard(netdev)))
+    }
+
+    /// A bond's own name is no cable: some kernels repeat there what a leg heard.
+    fn heard<'a: 'n, 'n>(
+        &'a self,
+        netdev: &'n str,
+    ) -> impl Iterator<Item = (&'n str, &'a Stamped<Advertisement>)> {
         let is_leg = move |facts: &NetdevFacts| facts.master.as_deref() == Some(netdev);
         let is_bond = self.netdevs.values().any(|facts| is_leg(&facts.value));
         let is_its = move |name: &str| match self.netdevs.get(name) {
@@ -141,7 +162,7 @@ pub enum NetnsMode {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SourceHealth {
     /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
-    /// `lldp`, `vf_links`, `pci`, `gpudirect`, `kernel_log`.
+    /// `lldp`, `umad`, `vf_links`, `pci`, `gpudirect`, `kernel_log`.
     pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
     pub subject: Arc<str>,
@@ -187,8 +208,12 @@ mod tests {
         Arc::new(Stamped { at, value })
     }
 
+    fn port() -> PortKey {
+        RdmaDevice::at("0000:19:00.0").port_key(1)
+    }
+
     fn named<'a>(snapshot: &'a Snapshot, name: &str, up: bool) -> Option<&'a str> {
-        let found = snapshot.neighbor(name, up);
+        let found = snapshot.neighbor(&port(), Some(name), up);
         found.map(|found| found.switch.as_str())
     }
 
@@ -225,13 +250,39 @@ mod tests {
         assert_eq!(named(&snapshot, "bond0", true), Some("leaf-1"));
         snapshot.lldp.insert("eth0".into(), heard("leaf-0", 60));
         assert_eq!(named(&snapshot, "bond0", true), Some("leaf-0"));
-        let both: Vec<_> = snapshot.neighbors("bond0").map(|(leg, _)| leg).collect();
+        let legs = |snapshot: &Snapshot| -> Vec<String> {
+            let key = port();
+            let cables = snapshot.neighbors(&key, Some("bond0"));
+            cables.map(|(leg, _)| leg.to_string()).collect()
+        };
+        let both = legs(&snapshot);
         assert_eq!(both, ["eth0", "eth1"]);
         // The first leg is silent, the second one is not: no other switch comes in its place.
         snapshot.at = Millis::from_secs(60);
         assert_eq!(named(&snapshot, "bond0", true), None);
         assert_eq!(named(&snapshot, "bond0", false), Some("leaf-0"));
-        let one: Vec<_> = snapshot.neighbors("bond0").map(|(leg, _)| leg).collect();
-        assert_eq!(one, ["eth1"]);
+        assert_eq!(legs(&snapshot), ["eth1"]);
+    }
+    #[test]
+    fn an_answer_holds_for_its_port_with_and_without_a_network_device() {
+        let mut snapshot = Snapshot::default();
+        snapshot.umad.insert(port(), heard("leaf-1", 180));
+        for netdev in [None, Some("ib0")] {
+            let switch = |snapshot: &Snapshot, up| {
+                let found = snapshot.neighbor(&port(), netdev, up);
+                found.map(|found| found.switch.clone())
+            };
+            snapshot.at = Millis::from_secs(179);
+            assert_eq!(switch(&snapshot, true).as_deref(), Some("leaf-1"));
+            let cables: Vec<_> = snapshot.neighbors(&port(), netdev).collect();
+            assert_eq!(cables[0].0, netdev.unwrap_or_default());
+            assert_eq!(cables.len(), 1);
+            snapshot.at = Millis::from_secs(180);
+            assert_eq!(switch(&snapshot, true), None);
+            assert_eq!(switch(&snapshot, false).as_deref(), Some("leaf-1"));
+            assert_eq!(snapshot.neighbors(&port(), netdev).count(), 0);
+        }
+        let other = RdmaDevice::at("0000:2a:00.0").port_key(1);
+        assert_eq!(snapshot.neighbor(&other, Some("ib0"), false), None);
     }
 }

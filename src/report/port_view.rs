@@ -44,7 +44,8 @@ pub struct ReportedPort<'a> {
     pub netdev: Option<&'a NetdevFacts>,
     /// What its supplicant says (802.1X); none where there is none, or none that answers.
     pub dot1x: Option<&'a Dot1xFacts>,
-    /// Of a rail: what is at the other end of its cable, or was before its link went down (LLDP).
+    /// Of a rail: what is at the other end of its cable, or was before its link went down (LLDP,
+    /// or umad on InfiniBand).
     pub neighbor: Option<&'a Neighbor>,
 }
 
@@ -130,8 +131,9 @@ pub fn ports(report: &Report) -> Vec<ReportedPort<'_>> {
                 device,
                 port,
             };
-            let netdev = port.netdev.as_deref().filter(|_| shown.is_rail());
-            shown.neighbor = netdev.and_then(|name| snapshot.neighbor(name, shown.is_up()));
+            let netdev = port.netdev.as_deref();
+            let neighbor = snapshot.neighbor(&shown.key, netdev, shown.is_up());
+            shown.neighbor = neighbor.filter(|_| shown.is_rail());
             shown
         })
         .collect();

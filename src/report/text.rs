@@ -212,7 +212,7 @@ fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
     page.wrapped("802.1X: ", 8, &text);
 }
 
-/// Which switches the rails reach, by LLDP.
+/// Which switches the rails reach.
 fn neighbors(page: &mut Page, ports: &[ReportedPort<'_>]) {
     let known = ports.iter().filter_map(|port| {
         let neighbor = port.neighbor?;

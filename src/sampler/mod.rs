@@ -35,6 +35,8 @@ pub struct Plan {
     pub exclude: Vec<Glob>,
     /// Receive LLDP.
     pub lldp: bool,
+    /// Ask the other ends of InfiniBand ports.
+    pub umad: bool,
 }
 
 /// State of a source that is followed elsewhere: the kernel log, pods' logs.

@@ -7,15 +7,16 @@ use super::Plan;
 use crate::config::Intervals;
 use crate::host::Host;
 use crate::observe::counters::{PmaSkip, PortCounters};
+use crate::observe::lldp::Advertisement;
 use crate::observe::netdev::{Ipv4Facts, OvsRoute};
 use crate::observe::pci::{PciFacts, PciFunction};
-use crate::observe::rdma::{LinkFacts, RdmaDevice};
+use crate::observe::rdma::{Function, LinkFacts, LinkLayer, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use crate::observe::snapshot::Snapshot;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
     counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, lldp, netdev, ovs, pci,
-    replay, routes, vf,
+    replay, routes, umad, vf,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
 use Scope::{Device, Interface, Inventoried, Node};
@@ -27,6 +28,9 @@ const RATE_EVERY: u32 = 15;
 
 /// Reads of an interface for one read of the routing tables, which can be long.
 const ROUTES_EVERY: u32 = 12;
+
+/// Intervals for which an answer of `umad` holds: one or two may get lost.
+const UMAD_HOLDS: u32 = 3;
 
 /// What a source has one subject for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +179,10 @@ pub static SOURCES: &[Source] = &[
     Source {
         vital: true,
         ..row("pci", Inventoried, |every| every.pci, pci_reader)
+    },
+    Source {
+        held_back: true,
+        ..row("umad", Device, |every| every.umad, umad_reader)
     },
     Source {
         held_back: true,
@@ -579,6 +587,37 @@ fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
+fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+    let device = device_of(inventory, key)?.clone();
+    let mut layers = device.ports.iter().map(|port| port.link_layer);
+    // A virtual function of this host is no rail.
+    if !inventory.plan.umad
+        || device.function == Function::VirtualOfHost
+        || !layers.any(|layer| layer == LinkLayer::Infiniband)
+    {
+        return None;
+    }
+    let ttl = inventory.plan.intervals.umad.duration() * UMAD_HOLDS;
+    Some(Box::new(move |host| {
+        let found = umad::neighbors(host, &device);
+        let ended = ended(&found);
+        let found = found.into_value().unwrap_or_default().into_iter();
+        let keyed: Vec<_> = found
+            .map(|(port, neighbor)| (device.port_key(port), Advertisement { neighbor, ttl }))
+            .collect();
+        Sample::of(ended, move |snapshot, at| {
+            let mut changed = false;
+            for (key, answer) in keyed {
+                let before = snapshot.umad.get(&key);
+                // What no longer held is shown again at once.
+                changed |= before.is_some_and(|before| at >= before.at.plus(before.value.ttl));
+                changed |= put(&mut snapshot.umad, key, answer, at);
+            }
+            changed.into()
+        })
+    }))
+}
+
 fn gpudirect_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
     Some(Box::new(|host| {
         let facts = gpudirect::read(host);
@@ -654,6 +693,7 @@ pub fn forget(snapshot: &mut Snapshot, devices: &[RdmaDevice], netdevs: &BTreeSe
     snapshot.links.retain(|key, _| ports.contains(key));
     snapshot.counters.retain(|key, _| ports.contains(key));
     snapshot.gids.retain(|key, _| ports.contains(key));
+    snapshot.umad.retain(|key, _| ports.contains(key));
     snapshot.netdevs.retain(|name, _| netdevs.contains(name));
     snapshot.ethtool.retain(|name, _| netdevs.contains(name));
     snapshot.dcb.retain(|name, _| netdevs.contains(name));

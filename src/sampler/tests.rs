@@ -13,6 +13,7 @@ fn plan() -> Plan {
         essential_only: true,
         exclude: Vec::new(),
         lldp: false,
+        umad: false,
     }
 }
 

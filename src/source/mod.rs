@@ -43,4 +43,5 @@ pub mod slurm_jobs;
 pub(crate) mod testtree;
 pub mod topology;
 pub mod tree;
+pub mod umad;
 pub mod vf;

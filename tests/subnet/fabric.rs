@@ -14,7 +14,7 @@ pub const RAILS: [&str; 8] = [
 ];
 
 /// What makes a program see a simulated node's ports below /sys/class/infiniband.
-const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
+pub const PRELOAD: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
 
 /// What is copied of a port; its rate is not, as ibsim computes one of its own.
 const FILES: [&str; 9] = [
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub type Port = BTreeMap<&'static str, String>;
 
 /// A program that ends with the test, by its own process id.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -50,7 +50,7 @@ impl Drop for Running {
 pub struct Fabric {
     manager: Option<Running>,
     simulator: Running,
-    namespace: Running,
+    pub namespace: Running,
     files: tempfile::TempDir,
 }
 
@@ -133,12 +133,12 @@ impl Fabric {
         self.until_port(0, "state", "2: INIT");
     }
 
-    pub fn unlink(&mut self, rail: usize) {
+    pub fn unlink(&self, rail: usize) {
         self.say(&format!("Unlink \"Rail{rail}\"[1]\n"));
         self.until_port(rail, "state", "1: DOWN");
     }
 
-    pub fn relink(&mut self, rail: usize) {
+    pub fn relink(&self, rail: usize) {
         self.say(&format!("ReLink \"Rail{rail}\"[1]\n"));
     }
 
@@ -187,8 +187,8 @@ impl Fabric {
     }
 
     /// A line for the simulator's console.
-    fn say(&mut self, line: &str) {
-        let console = self.simulator.0.stdin.as_mut().unwrap();
+    fn say(&self, line: &str) {
+        let mut console = self.simulator.0.stdin.as_ref().unwrap();
         console.write_all(line.as_bytes()).unwrap();
     }
 
@@ -218,7 +218,7 @@ impl Fabric {
 }
 
 /// A program in the namespace, with no environment but its own.
-fn enter(namespace: &Running, program: &str) -> Command {
+pub fn enter(namespace: &Running, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     let pid = namespace.0.id().to_string();
     command

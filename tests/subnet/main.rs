@@ -14,8 +14,10 @@
 mod support;
 
 mod fabric;
+mod live;
 
 use fabric::{Fabric, RAILS, guid};
+use live::{Live, Report};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -166,4 +168,80 @@ fn an_agent_sees_other_lids_and_a_link_that_goes_and_returns() {
             .iter()
             .all(|port| port["device"] != RAILS[5] || port["state"] == "active")
     });
+}
+
+#[test]
+fn the_leaf_and_its_port_are_named_at_each_rail() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    fabric.copy_to(dir.path());
+    // The simulator's library has one port for each program.
+    for (rail, port) in [(0, "1"), (5, "6")] {
+        let (report, log) = Live::new(&fabric, dir.path(), rail, true).check(&[]);
+        assert_eq!(report.neighbor(rail), Some(("Leaf", port)), "{log}");
+        assert_eq!(report.known(), [rail]);
+        // Two of the twelve devices have no active port to ask at, the others no device.
+        assert_eq!(report.sources(), (3, 9));
+    }
+}
+
+#[test]
+fn a_pulled_cable_has_no_neighbor_and_is_no_fault() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    fabric.copy_to(dir.path());
+    let live = Live::new(&fabric, dir.path(), 5, true);
+    let agent = live.agent();
+    let report = agent.until(|report| report.neighbor(5).is_some());
+    assert_eq!(report.neighbor(5), Some(("Leaf", "6")));
+    let line = format!(
+        "selvage_port_neighbor_info{{device=\"{}\",port=\"1\",switch=\"Leaf\",switch_port=\"6\"}} 1",
+        RAILS[5]
+    );
+    let metrics = agent.get("/metrics");
+    assert!(metrics.contains(&line), "{metrics}");
+
+    // The port's files stay as they were, as if it had not noticed: nothing answers any more.
+    fabric.unlink(5);
+    let report = agent.until(|report| report.neighbor(5).is_none());
+    let found = findings(&report.0);
+    let names_it = |found: &String| found.contains("umad") || found.starts_with(RAILS[5]);
+    assert!(!found.iter().any(names_it), "{found:?}");
+    // Once the port is down, what was there is where to look.
+    fabric.copy_to(dir.path());
+    let down = |report: &Report| {
+        let mut found = report.0["findings"].as_array().unwrap().iter();
+        let down = found.find(|found| found["reason"] == "LinkDown")?;
+        Some(down["message"].as_str().unwrap().to_string())
+    };
+    let report = agent.until(|report| down(report).is_some());
+    let message = down(&report).unwrap();
+    assert!(message.ends_with("; at the other end: Leaf 6"), "{message}");
+
+    fabric.relink(5);
+    let is_up = |port: &&Value| port["device"] == RAILS[5] && port["state"] == "active";
+    agent.until(|report| {
+        fabric.copy_to(dir.path());
+        let ports = report.0["ports"].as_array().unwrap();
+        ports.iter().any(|port| is_up(&port)) && report.neighbor(5) == Some(("Leaf", "6"))
+    });
+}
+
+#[test]
+fn without_the_right_to_ask_all_is_as_without_asking() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    fabric.copy_to(dir.path());
+    let live = Live::new(&fabric, dir.path(), 0, false);
+    let (off, _) = live.check(&["--set=agent.umad=false"]);
+    assert_eq!(off.sources(), (0, 0));
+    let (on, log) = live.check(&[]);
+    assert_eq!(on.known(), Vec::<usize>::new());
+    assert_eq!(on.sources(), (2, 10));
+    assert_eq!(on.0["state"], off.0["state"]);
+    assert_eq!(findings(&on.0), findings(&off.0));
+    assert!(!log.contains("umad"), "{log}");
 }

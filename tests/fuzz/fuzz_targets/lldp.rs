@@ -1,18 +1,26 @@
-//! Any bytes as an LLDPDU: no panic, and names that are short and printable.
+//! Any bytes as an LLDPDU, and as the two answers of a port's neighbor on InfiniBand: no panic, and names
+//! that are short and printable.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use selvage::observe::lldp::Neighbor;
-use selvage::source::lldp::parse;
+use selvage::source::{lldp, umad};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some(heard) = parse(bytes) else { return };
+    let heard = lldp::parse(bytes).map(|heard| heard.neighbor);
+    let (info, description) = bytes.split_at(bytes.len().min(320));
+    for neighbor in heard.into_iter().chain(umad::parse(info, description)) {
+        judge(neighbor);
+    }
+});
+
+fn judge(neighbor: Neighbor) {
     let Neighbor {
         switch,
         switch_port,
         description,
         ids,
-    } = heard.neighbor;
+    } = neighbor;
     for text in [switch, switch_port, ids.0, ids.1]
         .iter()
         .chain(&description)
@@ -20,4 +28,4 @@ fuzz_target!(|bytes: &[u8]| {
         assert!((1..=128).contains(&text.chars().count()), "{text:?}");
         assert!(!text.contains(char::is_control), "{text:?}");
     }
-});
+}
