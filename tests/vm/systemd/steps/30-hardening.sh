@@ -14,7 +14,7 @@ scenario() {
 
     must in_mounts touch /var/lib/selvage/probe
     must in_mounts rm /var/lib/selvage/probe
-    for directory in / /etc /usr/bin /var/lib /var/log /run /sys/fs/cgroup /proc/sys/kernel /root /home; do
+    for directory in / /etc /usr/bin /var/lib /var/log /run /run/systemd/system /run/lock /sys/fs/cgroup /proc/sys/kernel /root /home; do
         ! in_mounts touch "$directory/probe" 2>/dev/null || fail "the agent could write below $directory"
     done
     ! in_mounts sh -c 'echo 0 >/proc/sys/kernel/dmesg_restrict' 2>/dev/null || fail "the agent could set a sysctl"

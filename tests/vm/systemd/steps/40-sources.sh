@@ -17,7 +17,8 @@ scenario() {
 # The one-shot command without any of the unit's limits is the measure.
 same_sources() {
     vmtool get /report 5000 >/run/r || return 1
-    sources='[.sources[] | {source, via, up}] | sort'
-    SEEN="$(jq -c "$sources" /run/r); without limits $(jq -c "$sources" /run/free)"
-    [ "$(jq -c "$sources" /run/r)" = "$(jq -c "$sources" /run/free)" ]
+    SEEN="only with limits, only without: $(jq -nc --slurpfile limits /run/r --slurpfile free /run/free '
+        def sources: [.sources[] | {source, subject, via, up}];
+        [$limits[0] | sources] + [$free[0] | sources] | [.[0] - .[1], .[1] - .[0]]')"
+    [ "${SEEN##*: }" = "[[],[]]" ]
 }

@@ -7,7 +7,7 @@ scenario() {
     set_name first
     echo "SELVAGE_CONFIG=$SETTINGS" >>/etc/default/selvage
     must systemctl restart $UNIT
-    expect_report '.node == "first"'
+    until_report 30 '.node == "first"'
     pid=$(pid)
 
     set_name second

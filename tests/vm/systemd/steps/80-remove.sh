@@ -2,6 +2,8 @@
 . /guest/unit.sh
 
 scenario() {
+    # systemd forgets how a unit ended that nothing refers to.
+    must systemctl enable $UNIT
     must systemctl stop $UNIT
     expect_show ActiveState inactive
     expect_show Result success
@@ -12,7 +14,7 @@ scenario() {
     ! journalctl --quiet --no-pager -o cat -u $UNIT | grep ' ERROR ' | grep -v 'the new settings are refused' ||
         fail "errors in the journal"
 
-    must systemctl enable --now $UNIT
+    must systemctl start $UNIT
     apt-get remove -y -q selvage || fail "apt-get remove fails"
     [ ! -e /sys/fs/cgroup/system.slice/$UNIT ] || fail "the agent runs on"
     ls /var/lib/selvage/* >/dev/null || fail "removing took the agent's state"
