@@ -28,16 +28,14 @@ scenario() {
 # An agent that serves but never says READY=1 does not become active.
 never_ready() {
     mkdir -p /run/systemd/system/$UNIT.d
-    printf '[Service]\nUnsetEnvironment=NOTIFY_SOCKET\nTimeoutStartSec=8\nRestart=no\n' >/run/systemd/system/$UNIT.d/never.conf
+    printf '[Service]\nUnsetEnvironment=NOTIFY_SOCKET\n' >/run/systemd/system/$UNIT.d/never.conf
     must systemctl daemon-reload
-    systemctl start --no-block $UNIT
-    wait_for 60 "systemd to give up" show_is Result timeout
-    [ "$(show ActiveEnterTimestampMonotonic)" = 0 ] || fail "the unit was active without READY=1"
-    wait_for 30 "the unit to have failed" show_is ActiveState failed
-    journal_has 'serving metrics' || fail "the agent did not serve, so nothing is shown"
+    must systemctl start --no-block $UNIT
+    wait_for 30 "the agent to serve" vmtool get /healthz 5000
+    expect_show ActiveState activating
+    must systemctl stop $UNIT
     rm -r /run/systemd/system/$UNIT.d
     must systemctl daemon-reload
-    must systemctl reset-failed $UNIT
 }
 
 verdict_is_shown() {
