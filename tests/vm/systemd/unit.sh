@@ -23,6 +23,13 @@ expect_journal() { journal_has "$1" || fail "the journal has no line with: $1"; 
 # A number of this run, beside the results: note NAME VALUE
 note() { echo "N $*" >$RESULTS; }
 
+# until_node NAME: the agent goes by these settings; while it takes new ones over, it does not answer.
+until_node() { wait_for 30 "the settings of the node \"$1\"" node_is "$1"; }
+node_is() {
+    SEEN=$(vmtool get /report 5000 2>/dev/null | jq -r .node)
+    [ "$SEEN" = "$1" ]
+}
+
 another_pid() {
     SEEN="$(show ActiveState) $(pid)"
     case $SEEN in "active $1" | "active 0") false ;; "active "*) true ;; *) false ;; esac

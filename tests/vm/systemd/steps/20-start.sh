@@ -17,7 +17,7 @@ scenario() {
     expect_show NotifyAccess main
     expect_show WatchdogUSec 1min
     expect_show NRestarts 0
-    expect_report '.ports | map(.device) | sort == ["rxeA", "rxeB"]'
+    until_report 30 '.ports | map(.device) | sort == ["rxeA", "rxeB"]'
     wait_for 30 "the verdict in the unit's status" verdict_is_shown
     note status "$(show StatusText)"
     [ "$(journal | grep -c 'selvage agent started')" = 1 ] || fail "the journal does not have one line of the start"
