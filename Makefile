@@ -139,8 +139,9 @@ test-stack: rig ## every query and alert on a real Prometheus that watches the d
 	SELVAGE_STACK=plays tests/stack/run $(RIG)
 
 # Also the arm64 binary, where `make test-arm64` has built it.
-test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used, updated, removed (root)
+test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used, updated, removed; the unit under a real systemd (root)
 	tests/packages/run $(RIG) $(wildcard target/static/selvage-rig-arm64)
+	tests/vm/systemd/run $(RIG)
 
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)

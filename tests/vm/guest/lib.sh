@@ -46,7 +46,7 @@ run_scenario() {
     (
         sleep $limit
         echo "not done after $limit s" >/run/reason
-        kill -KILL -- -$pid
+        kill -s KILL -- -$pid
     ) &
     dog=$!
     rc=0
@@ -55,7 +55,7 @@ run_scenario() {
     end=$(uptime_cs)
     [ $rc = 0 ] || show_state
     # What it left running: an RDMA device cannot go while a process holds it.
-    kill -KILL -- -$pid 2>/dev/null
+    kill -s KILL -- -$pid 2>/dev/null
     say "=== $name ends, status $rc"
     [ ! -s /run/json ] || sed 's/^/J /' /run/json >$RESULTS
     if [ $rc = 0 ]; then

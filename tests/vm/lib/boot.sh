@@ -3,7 +3,8 @@
 
 # boot KERNEL_IMAGE INITRD DIR SECONDS [metal]: leaves DIR/console and DIR/results.
 # Returns the guest's own status, 124 on the time limit, 125 when the guest
-# died without a status.
+# died without a status. BOOT_MORE: more arguments of QEMU.
+BOOT_MORE=()
 boot() {
     local kernel=$1 initrd=$2 dir=$3 limit=$4 rc=0 cpu=max smbios=type=1
     # PCIe links and distances are judged on bare metal only; this looks like it.
@@ -26,6 +27,7 @@ boot() {
         -append "console=ttyS0 panic=-1 quiet ${VM_APPEND:-}" \
         -serial "file:$dir/console" -serial "file:$dir/results" \
         -device isa-debug-exit,iobase=0xf4,iosize=4 \
+        "${BOOT_MORE[@]}" \
         >"$dir/qemu" 2>&1 </dev/null &
     echo $! >"$dir/pid"
     wait $! || rc=$?
