@@ -101,5 +101,5 @@ def write(rows, results, seconds, jobs):
             name = row.name + ("" if kind(row, result) == "passed" else f" (**{kind(row, result)}**)")
             cells = [name, row.fault, row.holds, row.lost, *figures(result)]
             page += "| " + " | ".join(map(cell, cells)) + " |\n"
-    page += "".join((ROOT / f"tests/{suite}/figures.md").read_text() for suite in ("fuzz", "soak"))
+    page += "".join((ROOT / f"tests/{suite}/figures.md").read_text() for suite in ("cluster", "fuzz", "soak"))
     (ROOT / "docs/faults.md").write_text(page)

@@ -188,10 +188,23 @@ node_pid() { # ID
     "$BIN/ctr" --address "$D/run/containerd.sock" -n k8s.io tasks ls | awk -v id="${1##*/}" '$1 == id { print $2 }'
 }
 
+# A file of a process's control group, whichever version has the controller.
+cgroup_file() { # PID CONTROLLER VERSION-1-NAME VERSION-2-NAME
+    local path
+    path=$(awk -F: -v name="$2" '$2 == name { print $3 }' "/proc/$1/cgroup")
+    if [ -n "$path" ]; then
+        echo "/sys/fs/cgroup/$2$path/$3"
+    else
+        echo "/sys/fs/cgroup$(awk -F: '$1 == 0 { print $3 }' "/proc/$1/cgroup")/$4"
+    fi
+}
+agent_pid() { node_pid "$(pod_starts "$(agent_pod)" selvage)"; }
+agent_restarts() { kube get pod -n selvage "$(agent_pod)" -o 'jsonpath={.status.containerStatuses[0].restartCount}'; }
+
 # Ends the agent's process as the kernel would for want of memory; kubelet starts it again.
 agent_kill() {
     local pid
-    pid=$(node_pid "$(pod_starts "$(agent_pod)" selvage)")
+    pid=$(agent_pid)
     [ -n "$pid" ] || fail "the agent has no process"
     kill -KILL "$pid"
 }
@@ -220,7 +233,7 @@ extra_node() { # NAME [LABEL=VALUE...]
 # Changed for the test: the hostPaths are a simulated node's, the API is that of
 # this server (1.20 has no admission policies), settings by environment. With
 # SETTINGS=FILE another settings file, with IMAGE the image, with COMPONENT one of
-# manifests/components.
+# manifests/components, with COMMAND, a JSON list, what runs in place of the entrypoint.
 deploy() {
     local overlay=$1 tree=$2 dir="$W/deploy-$SCENARIO" pair
     shift 2
@@ -249,13 +262,13 @@ deploy() {
         echo "  path: daemonset.json"
     } >"$dir/kustomization.yaml"
     # Strategic merge: entries are found by their names.
-    jq -n --arg tree "$tree" --arg state "$W/state-$SCENARIO" '{apiVersion: "apps/v1", kind: "DaemonSet",
+    jq -n --arg tree "$tree" --arg state "$W/state-$SCENARIO" --argjson command "${COMMAND:-null}" '{apiVersion: "apps/v1", kind: "DaemonSet",
         metadata: {name: "selvage", namespace: "selvage"},
         spec: {template: {spec: {
             volumes: [(("sys", "proc", "dev") | {name: ., hostPath: {path: "\($tree)/\(.)", type: "Directory"}}),
                 {name: "state", hostPath: {path: $state, type: "Directory"}},
                 {name: "tree", hostPath: {path: $tree, type: "Directory"}}],
-            containers: [{name: "agent",
+            containers: [{name: "agent"} + (if $command then {$command} else {} end) + {
                 env: [$ARGS.positional[] | capture("^(?<name>[^=]+)=(?<value>.*)$")],
                 volumeMounts: [{name: "tree", mountPath: "/host", readOnly: true}]}]}}}}' \
         --args "$@" >"$dir/daemonset.json" || fail "the patch for $overlay"
@@ -273,8 +286,7 @@ clean() {
     # One that failed may have left it silent.
     apiserver resume 2>/dev/null || true
     kube delete daemonset,job,lease,networkpolicy --all -n selvage --ignore-not-found --wait=false
-    kube delete pod --all -n selvage --force --grace-period=0 --ignore-not-found
-    kube delete pod --all -n default --force --grace-period=0 --ignore-not-found
+    kube delete pod --all -A --force --grace-period=0 --ignore-not-found
     kube delete events --all -n default
     # Extra nodes that a scenario made have no kubelet.
     kube get nodes -o name | grep -v "/$NODE$" | xargs -r $KUBE delete --wait=false
@@ -286,8 +298,7 @@ clean() {
     kube patch node "$NODE" --type merge --patch-file "$W/clean.json"
     printf '{"status":{"conditions":[{"$patch":"delete","type":"FabricReady"}]}}' >"$W/clean.json"
     kube patch node "$NODE" --subresource status --type strategic --patch-file "$W/clean.json"
-    wait_for 30 "no pod of an earlier scenario" is "" kube get pods -n selvage -o name
-    wait_for 30 "no pod of an earlier scenario in default" is "" kube get pods -n default -o name
+    wait_for 30 "no pod of an earlier scenario" is "" kube get pods -A -o name
 }
 
 # What a person needs to see why.
