@@ -8,6 +8,7 @@ use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{DeviceKey, PortKey};
+use std::time::Duration;
 
 reasons! {
     unknown STALLED = "SourceStalled", Reboot,
@@ -144,12 +145,16 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
     let blind = context.snapshot.live && gpus > 0;
     let subject = ("kernel_log", "kernel_log");
     let message = format!("the kernel log cannot be read: {why}");
-    Some(
-        (context.candidate(&LOG_BLIND, subject, message))
-            .weighing(Weight::counting_if(blind))
-            .with("gpus", gpus)
-            .with("live", context.snapshot.live),
-    )
+    let found = (context.candidate(&LOG_BLIND, subject, message))
+        .weighing(Weight::counting_if(blind))
+        .with("gpus", gpus)
+        .with("live", context.snapshot.live);
+    Some(match health.stalled_since {
+        // The silence has been waited for. The first full window may end with it, and its verdict must
+        // not be ready.
+        Some(_) => found.raised_after(Duration::ZERO),
+        None => found,
+    })
 }
 
 fn log_lost(context: &Context<'_>) -> Option<Candidate> {
@@ -244,6 +249,7 @@ mod tests {
             });
         };
         let absent = |health: &mut SourceHealth| health.absent = true;
+        let stalled = |health: &mut SourceHealth| health.stalled_since = Some(Millis(0));
         type Bend = fn(&mut SourceHealth);
         for (bend, live, gpus, want) in [
             (denied as Bend, true, true, Some(Weight::Verdict)),
@@ -252,6 +258,7 @@ mod tests {
             (absent, true, true, Some(Weight::Verdict)),
             (absent, true, false, Some(Weight::Notice)),
             (absent, false, true, Some(Weight::Notice)),
+            (stalled, true, true, Some(Weight::Verdict)),
             (|_| {}, true, true, None),
         ] {
             let mut node = Node::infiniband();
@@ -260,8 +267,17 @@ mod tests {
                 node.set_pci(Default::default());
             }
             node.set_health("kernel_log", "", bend);
-            let got = node.run(&CHECK).first().map(|c| c.weight);
+            let found = node.run(&CHECK);
+            let got = found.first().map(|c| c.weight);
             assert_eq!(got, want, "live {live} gpus {gpus}");
+            if node
+                .snapshot
+                .sources
+                .values()
+                .any(|health| health.stalled_since.is_some())
+            {
+                assert_eq!(found[0].timing.raise_after, Duration::ZERO);
+            }
         }
     }
 
