@@ -24,6 +24,10 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Exit status of wrong usage (EX_USAGE of sysexits.h).
 pub const USAGE: u8 = 64;
@@ -440,8 +444,12 @@ pub(super) fn init_log(config: &Config, quiet: bool) {
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
+    // The client logs each failed request as an error; who asked says what it means.
+    let targets = Targets::new()
+        .with_default(level)
+        .with_target("kube_client", LevelFilter::OFF);
     match config.agent.log_format {
-        LogFormat::Json => log.event_format(FlatJson).init(),
-        LogFormat::Text => log.init(),
+        LogFormat::Json => log.event_format(FlatJson).finish().with(targets).init(),
+        LogFormat::Text => log.finish().with(targets).init(),
     }
 }

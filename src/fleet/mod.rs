@@ -150,6 +150,8 @@ pub enum Taint {
     Muted,
     /// The one that a node joins with: its agent has proven nothing yet.
     Startup,
+    /// Not known: the agent was asked and not the Node object.
+    Unknown,
 }
 
 /// Something that nodes may have in common: a leaf, a zone, a driver's version.

@@ -1,7 +1,7 @@
 //! A fleet without Kubernetes: the agents at a list of addresses are asked for their reports.
 
 use super::agent_client::{AgentClient, url};
-use super::{AGENT_SILENT, FleetNode};
+use super::{AGENT_SILENT, FleetNode, Taint};
 use crate::report::State;
 use crate::report::agent_report::AgentReport;
 use futures::StreamExt;
@@ -66,6 +66,7 @@ fn row(report: AgentReport) -> FleetNode {
         since: report.since,
         heartbeat: Some(report.time),
         node: report.node,
+        taint: Taint::Unknown,
         ..FleetNode::default()
     }
 }
@@ -78,6 +79,7 @@ fn silent(node: &str, why: &str) -> FleetNode {
         reason: AGENT_SILENT.into(),
         message: why.into(),
         silent: true,
+        taint: Taint::Unknown,
         ..FleetNode::default()
     }
 }
@@ -122,6 +124,7 @@ mod tests {
         let row = row(parsed);
         assert_eq!((row.state, &row.node), (Some(report.state), &report.node));
         assert_eq!(Some(&row.reason), report.reasons.first());
+        assert_eq!(row.taint, Taint::Unknown);
         for other in [
             "",
             "READY  gpu-1",

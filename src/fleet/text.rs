@@ -41,6 +41,7 @@ const COLUMNS: &[Column] = &[
             Taint::Withheld => "withheld",
             Taint::Muted => "muted",
             Taint::Startup => "startup",
+            Taint::Unknown => "?",
         };
         word.into()
     }),

@@ -92,11 +92,14 @@ impl AgentReport {
         (rails().count(), rates.min())
     }
 
-    /// The worst finding's message.
+    /// The message of the first reason's finding; without a reason, the worst finding's.
     pub fn message(&self) -> Option<&str> {
-        self.findings
-            .first()
-            .map(|finding| finding.message.as_str())
+        let first = self.reasons.first();
+        let mut findings = self.findings.iter();
+        let found = findings.find(|found| first == Some(&found.reason));
+        found
+            .or_else(|| self.findings.first())
+            .map(|found| found.message.as_str())
     }
 
     /// What makes the node unready, in a few words: `LinkDown mlx5_4/1 and 2 more`.
