@@ -11,16 +11,20 @@ class Failed(Exception):
     """What was expected and did not come about, in one sentence."""
 
 
+class NotYet(Failed):
+    """What a wait still lacks, in one sentence: it is asked again."""
+
+
 def until(what, attempt, seconds=PATIENCE, pause=0.05):
     """The first true answer of `attempt`, asked again and again within `seconds`. Errors of files, sockets,
-    programs and texts are asked again; what raises Failed ends the wait."""
+    programs and texts are asked again, as is NotYet; another Failed ends the wait."""
     end = time.monotonic() + seconds
     while True:
         try:
             last = attempt()
             if last:
                 return last
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
+        except (NotYet, OSError, subprocess.SubprocessError, ValueError) as error:
             last = error
         if time.monotonic() > end:
             raise Failed(f"{what}: not within {seconds} s (last: {str(last)[:300]})")

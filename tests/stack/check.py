@@ -9,7 +9,7 @@ from pathlib import Path
 
 import expected
 import panels
-from stack import Failed, ROOT, Stack, free_ports, get, until
+from stack import Failed, NotYet, ROOT, Stack, free_ports, get, until
 
 
 def rules(stack):
@@ -22,7 +22,7 @@ def alerts_fire(stack):
     def missing():
         left = expected.ALERTS - stack.firing()
         if left:
-            raise Failed(f"do not fire: {sorted(left)}")
+            raise NotYet(f"do not fire: {sorted(left)}")
         return True
     until("the alerts", seconds=240, pause=0.5, attempt=missing)
     more = {one for one in stack.firing() - expected.ALERTS if not expected.may_fire(*one)}
@@ -103,7 +103,7 @@ def one_page_for_the_fleet(stack):
         sent = [labels["alertname"] for labels in active
                 if labels.get("instance") in expected.QUIET and labels["scope"] == "node"]
         if sent or not any(labels["alertname"] == "SelvageFabricUnreadyShare" for labels in active):
-            raise Failed(f"sent: {sent}")
+            raise NotYet(f"sent: {sent}")
         return len(held)
     suppressed = until("Alertmanager's word", seconds=60, pause=0.5, attempt=settled)
     yield f"one page for {len(expected.QUIET)} unready nodes; {suppressed} alerts inhibited"

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from stack import Failed, Stack, free_ports, until
+from stack import Failed, NotYet, Stack, free_ports, until
 
 # What each play has to be called, and its nodes that fail.
 PLAYS = {
@@ -28,7 +28,7 @@ def named(stack, kind, value):
     def found():
         group, *more = pages(stack) or [None]
         if more or not group or group["labels"]["alertname"] != "SelvageGroupFailing":
-            raise Failed(f"pages: {[alert['labels'] for alert in pages(stack)]}")
+            raise NotYet(f"pages: {[alert['labels'] for alert in pages(stack)]}")
         return group
     page = until("one page about the group", seconds=180, pause=0.5, attempt=found)
     got = page["labels"]["kind"], page["labels"]["value"]
@@ -41,10 +41,10 @@ def quiet(stack, failing):
     """No node of the group has an alert of its own."""
     bad = {metric["instance"] for metric, _ in stack.query('selvage_fabric_state{state="unready"} == 1')}
     if len(bad) != failing:
-        raise Failed(f"{len(bad)} nodes are unready, not {failing}")
+        raise NotYet(f"{len(bad)} nodes are unready, not {failing}")
     own = [alert["labels"] for alert in sent(stack) if alert["labels"].get("instance") in bad]
     if own:
-        raise Failed(f"sent about nodes of the group: {own}")
+        raise NotYet(f"sent about nodes of the group: {own}")
     return True
 
 

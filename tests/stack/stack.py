@@ -19,13 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/lib"))
-from waiting import Failed, until
+from waiting import Failed, NotYet, until
 
 SCRAPE_SECONDS = 2
-
-
-class Refused(Failed, OSError):
-    """An answer that is an error: while something is waited for, it is asked again."""
 
 
 def free_port():
@@ -54,7 +50,7 @@ def get(url, **params):
         with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.read()
     except urllib.error.HTTPError as error:
-        raise Refused(f"{url}: {error.code} {error.read()[:500]!r}") from None
+        raise NotYet(f"{url}: {error.code} {error.read()[:500]!r}") from None
 
 
 def hurried(rules, factor):
@@ -193,7 +189,7 @@ scrape_configs:
     def api(self, path, **params):
         answer = json.loads(get(f"{self.prometheus}/api/v1/{path}", **params))
         if answer["status"] != "success":
-            raise Refused(f"{path} {params}: {answer}")
+            raise NotYet(f"{path} {params}: {answer}")
         return answer["data"]
 
     def query(self, expr):
