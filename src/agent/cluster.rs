@@ -51,7 +51,7 @@ pub(super) struct Cluster {
     state: Option<State>,
 }
 
-/// Whether the Node is written, and pods are watched; `None`: neither, or there is no cluster.
+/// Whether the Node is written, and pods are watched; `None`: neither, or without a cluster.
 fn wanted(config: &Config) -> Option<(bool, bool)> {
     let writes = config.cluster.mode != Mode::Off;
     let asks = match config.nccl.pods {

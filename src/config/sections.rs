@@ -42,8 +42,8 @@ section! {
         /// and the host's network (docs/monitoring.md).
         lldp: bool = false,
         /// Ask what is at the other end of InfiniBand rails, through /dev/infiniband/umadN. Where the
-        /// agent may not open it, nothing is asked. Whoever may can reconfigure the fabric
-        /// (docs/security.md).
+        /// agent may not open it, nothing is asked. Opening it gives the right to
+        /// reconfigure the fabric (docs/security.md).
         umad: bool = false,
         /// Where RDMA facts are read: auto, netlink, sysfs.
         rdma_source: RdmaSource = RdmaSource::Auto,

@@ -112,7 +112,7 @@ impl Snapshot {
         answered.chain(netdev.into_iter().flat_map(|netdev| self.heard(netdev)))
     }
 
-    /// A bond's own name is no cable: some kernels repeat there what a leg heard.
+    /// A bond's own name is not a cable: some kernels repeat there what a leg heard.
     fn heard<'a: 'n, 'n>(
         &'a self,
         netdev: &'n str,

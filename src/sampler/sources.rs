@@ -590,7 +590,7 @@ fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
 fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     let device = device_of(inventory, key)?.clone();
     let mut layers = device.ports.iter().map(|port| port.link_layer);
-    // A virtual function of this host is no rail.
+    // A virtual function of this host is not a rail.
     if !inventory.plan.umad
         || device.function == Function::VirtualOfHost
         || !layers.any(|layer| layer == LinkLayer::Infiniband)

@@ -92,7 +92,7 @@ pub const SHAPE_RAILS: Attribute = Attribute {
     reasons: &[(&[Because::Shape], &FEWER_THAN_PROMISED)],
 };
 
-/// Rails of this boot against the shape's. Besides what excuses fewer rails, NICs without an RDMA device
+/// Rails of this boot against the shape's. As well as what excuses fewer rails, NICs without an RDMA device
 /// do (device_missing names those without a driver; the others are virtual machines'), and in a virtual
 /// machine GPUs that are not all here either: it may be a share. On bare metal a GPU that is gone excuses
 /// nothing.

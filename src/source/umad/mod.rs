@@ -1,6 +1,6 @@
 //! What is at the other end of an InfiniBand port's cable, by `/dev/infiniband/umadN`: two requests
 //! for management (SMPs) with a route of one hop, which no switch forwards and no LID is needed for.
-//! Whoever may open the device can also reconfigure the fabric, so the agent rarely may. Absent in a
+//! A process that may open the device can also reconfigure the fabric, so the agent rarely may. Absent in a
 //! directory tree.
 
 mod ioctl;
@@ -29,13 +29,13 @@ const DIRECTED_ROUTE: u8 = 0x81;
 const GET: u8 = 0x01;
 const GET_RESPONSE: u8 = 0x81;
 
-/// Attributes.
+/// Attributes of a node (IBA 14.2.5).
 const NODE_DESCRIPTION: u16 = 0x10;
 const NODE_INFO: u16 = 0x11;
 
-/// Size of `struct ib_user_mad_hdr`, which the MAD follows.
+/// Size in bytes of `struct ib_user_mad_hdr`, which the MAD follows.
 const HEADER: usize = 64;
-/// Of a MAD.
+/// Size of a MAD, which has no length of its own.
 const MAD: usize = 256;
 
 /// How long the kernel waits for an answer. A switch takes well below a millisecond.
@@ -97,7 +97,7 @@ fn ask(host: &Host, device: &str, port: u32) -> io::Result<Option<Neighbor>> {
 /// The port's device below `/dev/infiniband`.
 fn device_node(host: &Host, device: &str, port: u32) -> Option<PathBuf> {
     let class = Path::new("sys/class/infiniband_mad");
-    // The class also has `issmN`, which make a subnet manager of whoever opens them.
+    // The class also has `issmN`, which make their opener a subnet manager.
     let names = tree::names(host, class).into_iter();
     let mut names = names.filter(|name| name.starts_with("umad"));
     let name = names.find(|name| {
