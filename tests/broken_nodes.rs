@@ -308,7 +308,7 @@ fn a_rail_that_is_down_and_odd_is_not_ready() {
 
 #[test]
 fn modes_second_ports_and_lost_gpus() {
-    let rows: [(&str, Spoil, &str, &str); 5] = [
+    let rows: [(&str, Spoil, &str, &str); 6] = [
         (
             "a rail in the wrong mode",
             |t| t.put(t.port("mlx5_4", 1).join("link_layer"), "Ethernet"),
@@ -347,6 +347,15 @@ fn modes_second_ports_and_lost_gpus() {
             |t| fs::remove_file(t.0.join("sys/bus/pci/devices/0000:52:00.0")).unwrap(),
             "unready",
             "GpuNotOnBus",
+        ),
+        (
+            "a hidden PCI bus",
+            |t| {
+                fs::remove_dir_all(t.0.join("sys/bus/pci/devices")).unwrap();
+                fs::create_dir(t.0.join("sys/bus/pci/devices")).unwrap();
+            },
+            "unknown",
+            "BusUnreadable",
         ),
     ];
     for (name, spoil, want, reason) in rows {

@@ -564,6 +564,44 @@ proptest! {
     }
 }
 
+/// docs/checks.md, "What ready rests on". The kernel log is no part of a directory tree.
+#[test]
+fn without_what_ready_rests_on_the_verdict_is_unknown() {
+    for machine in MACHINES.iter().filter(|of| of.well == State::Ready) {
+        for memory in machine.memories.iter().chain([&Memory::default()]) {
+            let mut taken: Vec<(String, Snapshot)> = vec![
+                ("devices".into(), without(machine, |s| s.devices = None)),
+                ("links".into(), without(machine, |s| s.links.clear())),
+            ];
+            taken.extend(machine.rails.iter().map(|rail| {
+                let blind = without(machine, |s| {
+                    if let Some(link) = s.links.get_mut(rail) {
+                        Arc::make_mut(link).value.state = Reading::NotObservable;
+                    }
+                });
+                (rail.to_string(), blind)
+            }));
+            taken.push(("bus".into(), without(machine, |s| s.pci = None)));
+            for (what, snapshot) in taken {
+                let after = judge(machine, &snapshot, memory);
+                let name = machine.name;
+                assert_eq!(
+                    after.state,
+                    State::Unknown,
+                    "{name} without {what}: {:?}",
+                    after.reasons
+                );
+            }
+        }
+    }
+}
+
+fn without(machine: &Machine, take: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = machine.snapshot.clone();
+    take(&mut snapshot);
+    snapshot
+}
+
 proptest! {
     #![proptest_config(cases(1))]
 

@@ -56,9 +56,9 @@ reasons! {
     failing GPU_NOT_ON_BUS = "GpuNotOnBus", PowerCycle,
         "The NVIDIA driver has a GPU (/proc/driver/nvidia/gpus) that is not on the PCI bus: it was there when the driver was loaded.",
         "Power-cycle the node; if it stays away, have power and seating of the GPU checked.";
-    unknown_notice BUS_UNREADABLE = "BusUnreadable", FixConfiguration,
-        "The PCI bus can no longer be read; what was known to be missing is kept.",
-        "Look at what source_health tells of the source `pci`.";
+    unknown BUS_UNREADABLE = "BusUnreadable", FixConfiguration,
+        "The PCI bus cannot be read, so a GPU or NIC that is missing would not be seen; what was known to be missing is kept.",
+        "Look at what source_health tells of the source `pci`, and whether the host's /sys/bus/pci is there below the host root (`--host-root`) and readable.";
 }
 
 /// The row in the table.
@@ -83,12 +83,33 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.retain(|one| one.reason != GPU_NOT_DRIVEN.reason || !named(one));
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
-    if context.snapshot.pci.is_some() && context.pci().is_none() {
-        // An empty key stands for every key of the check.
-        let (about, message) = ((WHOLE_NODE, "pci"), "PCI facts are too old to go by");
-        found.push(context.candidate(&BUS_UNREADABLE, about, message));
-    }
+    found.extend(bus_unreadable(context));
     found
+}
+
+/// Ready rests on which GPUs and NICs are on the bus. A machine without a bus is told by its devices,
+/// none of which has an address.
+fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
+    let was_read = context.snapshot.pci.is_some();
+    let has_address = |port: &PortView<'_>| port.rail && port.device.pci.is_some();
+    let drives_gpus = || {
+        context
+            .gpudirect()
+            .is_some_and(|facts| !facts.gpus.is_empty())
+    };
+    // Without devices, too, nothing is known at all, which is a reason of its own.
+    let enumerated = context.snapshot.devices.is_some();
+    let seen = || context.ports().iter().any(has_address) || drives_gpus();
+    let has_bus = was_read || (enumerated && seen());
+    if context.pci().is_some() || !has_bus {
+        return None;
+    }
+    let message = match was_read {
+        true => "PCI facts are too old to go by",
+        false => "the PCI bus shows no functions: missing GPUs and NICs would not be seen",
+    };
+    // An empty key stands for every key of the check.
+    Some(context.candidate(&BUS_UNREADABLE, (WHOLE_NODE, "pci"), message))
 }
 
 /// Out of sight often and long enough that it is not a driver reload.

@@ -98,6 +98,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     for port in ports {
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         if !has_state(port) {
+            let blind = port.is_efa() && port.state().is_none();
+            found.extend(blind.then(|| state_unreadable(context, port)).flatten());
             continue;
         }
         found.extend(judge_port(context, port));
@@ -146,15 +148,17 @@ fn is_switched_off(context: &Context<'_>, port: &PortView<'_>) -> bool {
     }
 }
 
+fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let after = context.policy.link_state.unknown_raise_after.0;
+    let found = context.of_port(&STATE_UNREADABLE, port, unreadable(port));
+    port.rail.then(|| found.raised_after(after))
+}
+
 fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_state;
     let state = match port.state() {
         Some(state) if state.is_up() => return None,
-        Some(PortState::Unknown) | None => {
-            let found = context.of_port(&STATE_UNREADABLE, port, unreadable(port));
-            let found = found.raised_after(policy.unknown_raise_after.0);
-            return port.rail.then_some(found);
-        }
+        Some(PortState::Unknown) | None => return state_unreadable(context, port),
         Some(state) => state,
     };
     let short = short_of_up(context, port);

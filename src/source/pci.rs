@@ -53,16 +53,21 @@ pub fn is_gpu(vendor: u64, class: u64) -> bool {
     }
 }
 
-/// All functions with their class codes; 0 where that cannot be read.
+/// All functions with their class codes; 0 where that cannot be read. A bus without any function is
+/// hidden, as by a mount, or not there at all.
 fn classes(host: &Host) -> Reading<Vec<(Bdf, u64)>> {
     let with_class = |bdf: Bdf| {
         let class = parse::hex(host, pci_function_dir(bdf).join("class"));
         (bdf, class.unwrap_or(0))
     };
-    tree::list(host, "sys/bus/pci/devices").map(|names| {
+    tree::list(host, "sys/bus/pci/devices").and_then(|names| {
         let functions = names.iter().take(MAX_FUNCTIONS);
         let functions = functions.filter_map(|name| name.parse().ok());
-        functions.map(with_class).collect()
+        let functions: Vec<(Bdf, u64)> = functions.map(with_class).collect();
+        match functions.is_empty() {
+            true => Reading::NotObservable,
+            false => Reading::Value(functions),
+        }
     })
 }
 
@@ -144,7 +149,7 @@ fn rdma_capable(
     classes: &[(Bdf, u64)],
     rdma: &[Bdf],
 ) -> Reading<BTreeMap<String, BareNic>> {
-    if classes.is_empty() || classes.iter().any(|(_, class)| *class == 0) {
+    if classes.iter().any(|(_, class)| *class == 0) {
         return Reading::NotObservable;
     }
     let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();

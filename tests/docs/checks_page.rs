@@ -101,6 +101,15 @@ fn section(page: &mut String, check: &Check) {
     }
 }
 
+/// Held by `without_what_ready_rests_on_the_verdict_is_unknown` in tests/laws.rs.
+const FACTS_OF_READY: &str = "\
+    | which RDMA devices and ports there are | netlink, `/sys/class/infiniband` | `NoData`; of one rail's device `SourceFailing` |\n\
+    | state of each rail; of a gVNIC, its interface's carrier | netlink, `ports/N/state` | `StateUnreadable`; of all `NoData` |\n\
+    | rate of the rails where it is judged | `ports/N/rate` | `RateUnreadable`, where that of none can be read |\n\
+    | GPUs and NICs on the PCI bus | `/sys/bus/pci/devices` | `BusUnreadable` |\n\
+    | the kernel log, where there are GPUs | `/dev/kmsg`, syslog(2) | `KernelLogBlind`; a notice on a directory tree, which has none |\n\
+    | the node's first full window | every source | `Starting` |\n";
+
 /// The reasons that no finding brings.
 fn verdict_markdown() -> String {
     let rows = VERDICT_DOCS.iter().map(|doc| {
@@ -111,7 +120,9 @@ fn verdict_markdown() -> String {
         )
     });
     format!(
-        "\n## When nothing shows that the node is ready\n\nThese reasons \
+        "\n## What ready rests on\n\nWithout one of these facts the verdict is *unknown*. Every other fact that cannot be read is named in the \
+         report, and judges nothing.\n\n| fact | read from | without it |\n|---|---|---|\n{FACTS_OF_READY}\
+         \n## When nothing shows that the node is ready\n\nThese reasons \
          come from no check; all but `NotAFabricNode` (state `none`) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
          | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",
         rows.collect::<String>()
