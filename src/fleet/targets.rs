@@ -1,7 +1,7 @@
 //! A fleet without Kubernetes: the agents at a list of addresses are asked for their reports.
 
 use super::agent_client::{AgentClient, url};
-use super::{AGENT_SILENT, FleetNode, Taint};
+use super::{AGENT_SILENT, Attribute, FleetNode, Taint};
 use crate::report::State;
 use crate::report::agent_report::AgentReport;
 use futures::StreamExt;
@@ -56,9 +56,19 @@ async fn report(target: &str) -> Result<AgentReport, String> {
 
 /// The row of an agent that answers, where no Node object says more.
 fn row(report: AgentReport) -> FleetNode {
-    let (rails, rate) = report.rails();
+    let (up, rails, rate) = report.rails();
+    let shared = report.shared().into_iter();
+    let attributes = shared.map(|(kind, value)| Attribute {
+        kind,
+        value: value.into(),
+    });
     FleetNode {
-        rails: rails.to_string(),
+        rails: match up == rails {
+            true => rails.to_string(),
+            false => format!("{up}/{rails}"),
+        },
+        attributes: attributes.collect(),
+        gpudirect: report.gpudirect_path().unwrap_or_default().into(),
         rail_gbps: rate.map_or(String::new(), |rate| (rate / 1_000_000_000).to_string()),
         state: Some(report.state),
         reason: report.reasons.first().cloned().unwrap_or_default(),
@@ -89,6 +99,7 @@ mod tests {
     use super::*;
     use crate::report::json;
     use crate::report::testing::broken;
+    use std::collections::BTreeSet;
 
     #[test]
     fn lines_are_addresses() {
@@ -125,6 +136,10 @@ mod tests {
         assert_eq!((row.state, &row.node), (Some(report.state), &report.node));
         assert_eq!(Some(&row.reason), report.reasons.first());
         assert_eq!(row.taint, Taint::Unknown);
+        let kinds: BTreeSet<&str> = row.attributes.iter().map(|of| of.kind).collect();
+        assert_eq!(kinds, ["driver", "firmware"].into());
+        let (up, rails) = row.rails.split_once('/').expect("rails that are down");
+        assert!(up.parse::<u32>().unwrap() < rails.parse().unwrap());
         for other in [
             "",
             "READY  gpu-1",

@@ -7,6 +7,7 @@ use crate::check::{PASSES_WITHIN, Status, Weight};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// An agent whose report is older stands still: it makes one every 15 seconds at least.
@@ -33,6 +34,7 @@ pub struct AgentReport {
     /// Worst first.
     #[serde(default)]
     findings: Vec<AgentFinding>,
+    gpudirect: Option<AgentGpuDirect>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -40,6 +42,22 @@ struct AgentPort {
     rate_bits_per_second: Option<u64>,
     #[serde(default)]
     rail: bool,
+    #[serde(default)]
+    state: String,
+    firmware: Option<String>,
+    neighbor: Option<AgentNeighbor>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct AgentNeighbor {
+    switch: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct AgentGpuDirect {
+    path: Option<String>,
+    driver_version: Option<String>,
+    kernel_release: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -85,11 +103,41 @@ impl AgentReport {
             .unwrap_or_default()
     }
 
-    /// Number of rails, and the rate of the slowest, in bit/s.
-    pub fn rails(&self) -> (usize, Option<u64>) {
-        let rails = || self.ports.iter().filter(|port| port.rail);
-        let rates = rails().filter_map(|port| port.rate_bits_per_second);
-        (rails().count(), rates.min())
+    /// Rails that are up, all rails, and the rate of the slowest of those that are up, in bit/s.
+    pub fn rails(&self) -> (usize, usize, Option<u64>) {
+        let up = || self.rail_ports().filter(|port| port.state.starts_with("active"));
+        let rates = up().filter_map(|port| port.rate_bits_per_second);
+        (up().count(), self.rail_ports().count(), rates.min())
+    }
+
+    fn rail_ports(&self) -> impl Iterator<Item = &AgentPort> {
+        self.ports.iter().filter(|port| port.rail)
+    }
+
+    /// Path of GPUDirect RDMA, as the label has it.
+    pub fn gpudirect_path(&self) -> Option<&str> {
+        self.gpudirect.as_ref()?.path.as_deref()
+    }
+
+    /// What the node may have in common with others, each once: the switches at the other end of its
+    /// rails, and what runs on it.
+    pub fn shared(&self) -> BTreeSet<(&'static str, &str)> {
+        let rails = self.rail_ports();
+        let of_rails = rails.flat_map(|port| {
+            let switch = port.neighbor.as_ref().map(|at| at.switch.as_str());
+            [("switch", switch), ("firmware", port.firmware.as_deref())]
+        });
+        let host = self.gpudirect.iter().flat_map(|host| {
+            [
+                ("driver", host.driver_version.as_deref()),
+                ("kernel", host.kernel_release.as_deref()),
+            ]
+        });
+        of_rails
+            .chain(host)
+            .filter_map(|(kind, value)| Some((kind, value?)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
     }
 
     /// The message of the first reason's finding; without a reason, the worst finding's.
