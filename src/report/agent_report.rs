@@ -105,7 +105,10 @@ impl AgentReport {
 
     /// Rails that are up, all rails, and the rate of the slowest of those that are up, in bit/s.
     pub fn rails(&self) -> (usize, usize, Option<u64>) {
-        let up = || self.rail_ports().filter(|port| port.state.starts_with("active"));
+        let up = || {
+            self.rail_ports()
+                .filter(|port| port.state.starts_with("active"))
+        };
         let rates = up().filter_map(|port| port.rate_bits_per_second);
         (up().count(), self.rail_ports().count(), rates.min())
     }
