@@ -146,10 +146,10 @@ test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-# The cluster mostly waits, and the faults' bounds allow for a busy machine: they run side by side.
+# The cluster mostly waits, and the bounds of the others allow for a busy machine: beside it run first all
+# faults, then the virtual machines.
 test-system: deps rig ## every fault, both kernels, a real cluster, 300 agents
-	$(MAKE) -j2 test-faults-all test-cluster
-	$(MAKE) test-vm-all
+	$(MAKE) -j2 test-cluster test-faults-all test-vm-all
 	$(MAKE) test-fleet
 
 test-vm-all: rig

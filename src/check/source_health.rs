@@ -12,14 +12,14 @@ use std::time::Duration;
 
 reasons! {
     unknown STALLED = "SourceStalled", Reboot,
-        "A read hangs in the kernel. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
-        "A driver or firmware that does not answer: look in the kernel log for the device, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.";
+        "A read hangs in the kernel, or its reader makes no progress. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
+        "The agent's log says where a thread could not be started (a limit on PIDs): raise the limit. Else a driver, firmware or disk does not answer: look in the kernel log, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.";
     unknown_notice FAILING = "SourceFailing", FixConfiguration,
         "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
         "Look at the message: a permission that the agent lacks, or a driver that answers with an error.";
     unknown LOG_BLIND = "KernelLogBlind", FixConfiguration,
         "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
-        "Give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2).";
+        "Where permission is lacking, give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2). Where its reader makes no progress, the agent's log says why, such as a limit on PIDs.";
     unknown_notice LOG_LOST = "KernelLogLost", FixConfiguration,
         "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
         "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.";
@@ -109,7 +109,7 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
             port.device.0 == *health.subject || port.to_string() == *health.subject
         };
         let rail = &*health.source == "link" && has_rail(context, is);
-        let message = format!("reading {about} hangs");
+        let message = format!("reading {about} makes no progress");
         return Some(
             (context.candidate(&STALLED, (key, about), message))
                 .weighing(Weight::counting_if(rail))
@@ -136,7 +136,7 @@ fn name(context: &Context<'_>, health: &SourceHealth) -> String {
 fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
     let why = match (&health.fault, health.stalled_since, health.absent) {
         (Some(fault), _, _) => fault.detail.clone(),
-        (None, Some(_), _) => "reading it hangs".to_string(),
+        (None, Some(_), _) => "its reader makes no progress".to_string(),
         (None, None, true) => "there is none".to_string(),
         (None, None, false) => return None,
     };

@@ -350,7 +350,7 @@ fn without_kubernetes_the_agents_are_asked() {
     let row = out.lines().find(|line| line.starts_with("gpu-2 ")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells[1..3], ["unready", "LinkDown"], "{out}");
-    assert_eq!(cells[4], "8x400G", "{out}");
+    assert_eq!(cells[4], "7/8x400G", "{out}");
     assert_eq!((status, err.as_str()), (1, ""));
     let (_, json, _) = plugin.run(&["--targets", path, "-o", "json"]);
     assert!(
