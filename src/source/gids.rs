@@ -43,7 +43,11 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
                         empty = 0;
                         table.gids.push(with_attributes(host, &dir, slot, gid));
                     }
-                    None => empty += 1,
+                    None => {
+                        // Of a torn or garbled slot nothing is known.
+                        whole &= text.trim().parse::<std::net::Ipv6Addr>().is_ok();
+                        empty += 1;
+                    }
                 }
             }
             Reading::NotObservable => empty += 1,
@@ -226,6 +230,9 @@ mod tests {
         assert_eq!((table.gids.len(), table.complete), (2, true));
         let table = read(&[(0, (LOCAL, V1))]);
         assert_eq!((table.gids.len(), table.complete), (1, true));
+        // A torn slot may have held one.
+        let table = read(&[(0, (LOCAL, V1)), (3, ("", V2))]);
+        assert_eq!((table.gids.len(), table.complete), (1, false));
     }
 
     #[test]
