@@ -596,6 +596,25 @@ fn without_what_ready_rests_on_the_verdict_is_unknown() {
     }
 }
 
+/// What the laws found at other seeds.
+#[test]
+fn found_at_random() {
+    let named = |name: &str| MACHINES.iter().find(|of| of.name == name).unwrap();
+    let machine = named("rail_down");
+    let gone = without(machine, |snapshot| worsen(snapshot, Worse::DeviceGone, 42));
+    let after = judge(machine, &gone, &machine.memories[1]);
+    assert_eq!(after.state, State::Unready, "{:?}", after.reasons);
+
+    let machine = named("BM.GPU.H200.8");
+    let hidden = without(machine, |snapshot| {
+        for (what, which) in [(Blind::Pci, 0), (Blind::State, 14), (Blind::Model, 40)] {
+            blind(snapshot, what, which);
+        }
+    });
+    let after = judge(machine, &hidden, &machine.memories[1]);
+    assert_eq!(after.state, State::Unknown, "{:?}", after.reasons);
+}
+
 fn without(machine: &Machine, take: impl FnOnce(&mut Snapshot)) -> Snapshot {
     let mut snapshot = machine.snapshot.clone();
     take(&mut snapshot);

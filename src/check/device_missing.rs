@@ -2,8 +2,8 @@
 
 use super::debounce::WHOLE_NODE;
 use super::expected::{
-    Attribute, BUT_PEERS, Because, DRIVEN, GPUS, PAST_AND_PEERS, Shortfall, Sources, UP, identity,
-    is_driven,
+    Attribute, BUT_PEERS, Because, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP,
+    identity, is_driven,
 };
 use super::nic_kernel::is_resetting;
 use super::profile::{Profile, Sure};
@@ -14,7 +14,7 @@ use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod dead_by_log;
 mod without_driver;
@@ -228,7 +228,8 @@ fn went_with_all(context: &Context<'_>, seen: &SeenDevice) -> bool {
     count >= 2 && all
 }
 
-/// Rails that were up before the node was restarted, and have not been seen since.
+/// Rails of before the restart that were up, or that the machine's shape has, and have not been seen
+/// since.
 fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy;
     if context.fewer_rails_are_excused() {
@@ -240,16 +241,23 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         .collect();
     // A card that is added may give the others new addresses.
     let guids: BTreeSet<String> = context.ports().iter().map(identity).collect();
-    let parts = context.history.remembered.parts_with(UP);
+    let memory = &context.history.remembered;
+    let mut parts: BTreeMap<_, _> = memory.parts_with(UP).collect();
+    // Where the machine has more than are there, one that was never up is lost as well.
+    let of_shape = context.profile.and_then(Profile::rails_on_bus);
+    if of_shape.is_some_and(|rails| context.rails().count() < rails) {
+        parts.extend(memory.parts_with(RAIL));
+    }
     // The grace is the boot's, not the agent's.
     let started = context.history.started.unwrap_or(context.now);
     let training = policy.link_state.training_grace.0;
     let grace = training.saturating_sub(started.since(Millis(0)));
     let grace = grace.max(policy.device_missing.expected_raise_after.0);
     parts
+        .into_iter()
         .filter(|(key, part)| {
             let elsewhere = !part.identity.is_empty() && guids.contains(&part.identity);
-            !seen.contains(*key) && !elsewhere
+            !seen.contains(key.as_str()) && !elsewhere
         })
         .map(|(key, part)| {
             let message = format!(

@@ -344,7 +344,10 @@ pub const LINK_UP: Attribute = Attribute {
 /// machine of the shape has, the others are spares; with too few of those alike up nothing is proven.
 fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
     let up = context.rails().filter(|rail| rail.is_active()).count();
-    let should = |rails: usize| u64::from(up < rails);
+    // One whose state cannot be read may be up, and proves nothing about another.
+    let unread = context.rails().filter(|rail| rail.state().is_none());
+    let may_be_up = up + unread.count();
+    let should = |rails: usize| u64::from(may_be_up < rails);
     let shape = context.profile.and_then(Profile::sure_rails);
     let mut sources = Sources {
         remembered: port.was_up().then_some(1),

@@ -197,6 +197,12 @@ impl Profile {
         (rails > 0 && sure == Sure::Yes).then_some(rails as usize)
     }
 
+    /// How many rails every machine of this shape has, up or not.
+    pub fn rails_on_bus(&self) -> Option<usize> {
+        let (rails, sure) = self.certain_shape()?.rails;
+        matches!(sure, Sure::Yes | Sure::OnBus).then_some(rails as usize)
+    }
+
     /// Whether cables and switches are a cloud's, and not for the owner to look at.
     pub fn is_of_a_cloud(&self) -> bool {
         (self.provider).is_some_and(|provider| provider != Provider::Nvidia)
