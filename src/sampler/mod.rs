@@ -22,6 +22,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// The first full window waits so long for a bus whose read is slow, as on a busy machine: without its
+/// facts no node is ready.
+const FIRST_BUS_WITHIN: Duration = Duration::from_secs(60);
+
 /// How often each source is read, and what is left alone.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -174,7 +178,11 @@ impl Sampler {
     pub fn full_window(&self) -> bool {
         let now = self.clock.now();
         let in_doubt = |source| self.schedule.in_doubt(&Subject::new(source, ""), now);
+        let bus = self.schedule.out_since(&Subject::new("pci", ""));
+        let waits_for_bus = self.snapshot.pci.is_none()
+            && bus.is_some_and(|since| now.since(since) < FIRST_BUS_WITHIN);
         self.snapshot.devices.is_some()
+            && !waits_for_bus
             && !in_doubt("devices")
             && !in_doubt("pci")
             && (self.schedule).answered(|subject| sources::source(subject.source).samples)

@@ -288,6 +288,11 @@ impl Schedule {
         self.slots.values().filter(hung).count()
     }
 
+    /// Since when a subject's read is out, if one is.
+    pub fn out_since(&self, subject: &Subject) -> Option<Millis> {
+        self.slots.get(subject)?.started
+    }
+
     /// Whether nothing is out but what is stalled.
     pub fn quiet(&self) -> bool {
         (self.slots.values()).all(|slot| {
