@@ -101,7 +101,7 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
     let enumerated = context.snapshot.devices.is_some();
     let seen = || context.ports().iter().any(has_address) || drives_gpus();
     let has_bus = was_read || (enumerated && seen());
-    if context.pci().is_some() || !has_bus {
+    if context.pci().is_some() || !has_bus || is_unasked(context) {
         return None;
     }
     let message = match was_read {
@@ -110,6 +110,15 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
     };
     // An empty key stands for every key of the check.
     Some(context.candidate(&BUS_UNREADABLE, (WHOLE_NODE, "pci"), message))
+}
+
+/// Before the first answer nothing is known of the bus, and the first full window waits for it. A
+/// finding raised meanwhile would outlast the answer, as every finding is held.
+fn is_unasked(context: &Context<'_>) -> bool {
+    context.health("pci", "").is_some_and(|health| {
+        let failed = health.fault.is_some() || health.stalled_since.is_some();
+        health.last_ok.is_none() && !failed
+    })
 }
 
 /// Out of sight often and long enough that it is not a driver reload.

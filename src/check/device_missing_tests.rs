@@ -2,6 +2,7 @@ use super::super::testing::{Node, gpu, nic};
 use super::*;
 use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::pci::{BareNic, Distance};
+use crate::observe::reading::FaultKind;
 use crate::observe::snapshot::NetnsMode;
 
 #[test]
@@ -266,4 +267,26 @@ fn a_gpu_that_its_driver_does_not_list() {
         }
         assert_eq!(node.told(&CHECK), want, "{name}");
     }
+}
+
+/// Otherwise a busy machine, whose first read of the bus ends after the devices are known, is unknown
+/// for as long as a finding is held.
+#[test]
+fn a_bus_that_was_not_read_yet_is_no_finding() {
+    let mut node = Node::infiniband();
+    node.snapshot.pci = None;
+    let unreadable = ["pci BusUnreadable Unknown Verdict"];
+    node.set_health("pci", "", |health| health.last_ok = None);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    let now = node.now;
+    node.set_health("pci", "", |health| {
+        health.last_ok = None;
+        health.stalled_since = Some(now);
+    });
+    assert_eq!(node.told(&CHECK), unreadable);
+    node.set_fault("pci", "", FaultKind::Denied);
+    assert_eq!(node.told(&CHECK), unreadable);
+    // Read, and nothing there.
+    node.set_health("pci", "", |_| {});
+    assert_eq!(node.told(&CHECK), unreadable);
 }
