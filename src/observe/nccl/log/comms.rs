@@ -19,6 +19,9 @@ impl NcclLog {
             None => (self.group_of(place, record.who.tid, nranks)).unwrap_or(own(0)),
         };
         self.make_group(key);
+        if comm.id.is_some() && comm.phase != Phase::Start {
+            self.adopt(key, comm.rank, place, record.who.tid);
+        }
         self.mnnvl |= comm.mnnvl;
         let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
@@ -60,6 +63,36 @@ impl NcclLog {
         }
         if comm.phase == Phase::Complete {
             self.show(EvidenceKind::Complete, record.text, number);
+        }
+    }
+
+    /// Gives a communicator what lines without its id said of one of its ranks: the line that starts an
+    /// init, which has the id, may be before the log.
+    fn adopt(&mut self, key: GroupKey, rank: u32, place: Place, tid: Option<u32>) {
+        let nameless = GroupKey { id: 0, ..key };
+        if self.group_of(place, tid, key.nranks) != Some(nameless) {
+            return;
+        }
+        let Some(from) = self.groups.get_mut(&nameless) else {
+            return;
+        };
+        let own = from
+            .seats
+            .get(&rank)
+            .is_some_and(|seat| seat.place == place);
+        let Some(seat) = own.then(|| from.seats.remove(&rank)).flatten() else {
+            return;
+        };
+        let nodes = from.nodes;
+        let emptied = from.seats.is_empty();
+        let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
+        let into = self.groups.entry(key).or_default();
+        into.nodes = into.nodes.max(nodes);
+        if let Some(from) = from {
+            into.channels.merge(&from.channels);
+        }
+        if into.seats.insert(rank, seat).is_some() {
+            self.seated -= 1;
         }
     }
 
