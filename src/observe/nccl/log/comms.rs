@@ -19,9 +19,7 @@ impl NcclLog {
             None => (self.group_of(place, record.who.tid, nranks)).unwrap_or(own(0)),
         };
         self.make_group(key);
-        if comm.id.is_some() && comm.phase != Phase::Start {
-            self.adopt(key, comm.rank, place, record.who.tid);
-        }
+        self.adopt(comm, key, place, record.who.tid);
         self.mnnvl |= comm.mnnvl;
         let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
@@ -68,9 +66,10 @@ impl NcclLog {
 
     /// Gives a communicator what lines without its id said of one of its ranks: the line that starts an
     /// init, which has the id, may be before the log.
-    fn adopt(&mut self, key: GroupKey, rank: u32, place: Place, tid: Option<u32>) {
-        let nameless = GroupKey { id: 0, ..key };
-        if self.group_of(place, tid, key.nranks) != Some(nameless) {
+    fn adopt(&mut self, comm: &Comm, key: GroupKey, place: Place, tid: Option<u32>) {
+        let (rank, nameless) = (comm.rank, GroupKey { id: 0, ..key });
+        let begins = comm.phase == Phase::Start || comm.id.is_none();
+        if begins || self.group_of(place, tid, key.nranks) != Some(nameless) {
             return;
         }
         let Some(from) = self.groups.get_mut(&nameless) else {
