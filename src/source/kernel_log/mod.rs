@@ -31,7 +31,13 @@ use crate::observe::kernel::{KernelEvent, What};
 /// when the text names no address. Of a message with several lines the first decides.
 pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let message = message.trim_start_matches([' ', '\t']).trim_end();
-    if let Some(after) = message.strip_prefix("NVRM: ") {
+    // The open driver's first releases (515) put no colon before the name of a function.
+    let nvrm = message.strip_prefix("NVRM: ").or_else(|| {
+        message
+            .strip_prefix("NVRM ")
+            .filter(|rest| !rest.starts_with("Xid"))
+    });
+    if let Some(after) = nvrm {
         return gpu::nvrm(after, message);
     }
     let line = message.lines().next()?;

@@ -83,7 +83,9 @@ fn decode_unnamed(
     if let Some(note) = ib_core_link(origin.rest) {
         return Some(of(note, origin.address.as_deref()));
     }
-    let nic = DRIVERS.contains(&driver);
+    // mlx5's oldest lines name no driver, only the address.
+    let nameless = driver.is_empty() && origin.address.is_some();
+    let nic = DRIVERS.contains(&driver) || nameless;
     if start_failure(driver, nic, &body) {
         // The device is the one that the text names: `nvidia: probe of 0000:3b:00.0 failed`.
         let probed = without_site(origin.rest).strip_prefix("probe of ");

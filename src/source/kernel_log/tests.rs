@@ -77,6 +77,13 @@ driver            | mlx5_core 0000:1a:00.0  | mlx5_core: probe of 0000:1a:00.0 f
 driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: probe_one:1683:(pid 9): mlx5_init_one failed with error code -110
 driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: wait_fw_init:198:(pid 9): Firmware over 120000 MS in pre-initializing state, aborting
 driver            | ice 0000:17:00.0        | ice 0000:17:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2
+driver            | nvidia 0000:17:00.0     | nvidia 0000:17:00.0: loading /lib/firmware/nvidia/570.133.20/gsp_ga10x.bin failed with error -4
+driver            | nvidia 0000:17:00.0     | nvidia 0000:17:00.0: firmware: failed to load nvidia/525.85.12/gsp_tu10x.bin (-2)
+driver            | -                       | NVRM RmInitAdapter: Cannot initialize GSP firmware RM
+none              | -                       | NVRM cpuidInfoAMD: Unrecognized AMD processor in cpuidInfoAMD
+none              | -                       | NVRM Xid 79
+driver            | 0000:03:00.0            | 0000:03:00.0:mlx5_load_one:1140:(pid 6016): init hca failed
+nic_health        | 0000:03:00.0            | 0000:03:00.0:wait_func:782:(pid 16038): ALLOC_UAR(0x802) timeout. Will cause a leak of a command resource
 driver            | -                       | mlx5_ib: Unknown symbol ib_register_device (err -22)
 none              | -                       | mt7915e: probe of 0000:05:00.0 failed with error -5
 none              | -                       | mlx5_core 0000:1a:00.0: firmware version: 28.36.1010
@@ -99,10 +106,8 @@ fn one_line_of_each_kind() {
         assert_eq!(got, kind, "{line}");
         let Some(e) = e else { continue };
         assert_eq!(e.device.as_deref().unwrap_or("-"), device, "{line}");
-        let slot = device
-            .split_once(' ')
-            .and_then(|(_, bdf)| bdf.split_once('.'))
-            .map(|(slot, _)| slot);
+        let address = device.split(' ').next_back();
+        let slot = address.and_then(|bdf| Some(bdf.split_once('.')?.0));
         assert_eq!(e.pci.as_deref(), slot, "{line}");
         assert!(!matches!(e.what, What::Xid(_)), "{line}");
     }

@@ -100,7 +100,9 @@ pub fn origin(line: &str) -> Option<Origin<'_>> {
         return Some(of(driver, None, rest));
     }
     if let Some(rest) = call_site(line) {
-        return Some(of("", None, rest));
+        // mlx5 of before Linux 4.0 names its device only here: `0000:03:00.0:handle_hca_cap:438:(pid 6): `.
+        let address = take_address(line).filter(|(_, rest)| rest.starts_with(':'));
+        return Some(of("", address.map(|(address, _)| address), rest));
     }
     let (address, after) = take_address(after.strip_prefix(' ')?)?;
     let rest = after.strip_prefix(": ").or_else(|| {
@@ -181,6 +183,10 @@ mod tests {
             (
                 "mlx5_port_module_event:1131:(pid 0): Port",
                 Some(("", None, "Port")),
+            ),
+            (
+                "0000:03:00.0:handle_hca_cap:438:(pid 6016): x",
+                Some(("", bdf("0000:03:00.0"), "x")),
             ),
             ("nvme nvme0: rdma failed", None),
             ("mlx5_core 0000:53:00.0 is a device: yes", None),

@@ -48,7 +48,7 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     if line.starts_with('{') && line.contains("\"MESSAGE\"") {
         return journal_object(line, any_facility);
     }
-    if let Some(text) = json_message(line) {
+    if let Some(text) = json_message(line).or_else(|| shipped(line)) {
         return Some(Stripped {
             text: Cow::Owned(text),
             device: None,
@@ -95,6 +95,37 @@ fn json_message(line: &str) -> Option<String> {
         .filter(|rest| rest.contains("\"msg\""));
     let entry: Kmsg = object.and_then(|_| serde_json::from_str(line).ok())?;
     Some(entry.msg)
+}
+
+/// What log shippers make of an entry that says that it comes from the kernel: Vector and Fluent Bit of
+/// the journal's, Fluentd and rsyslog of syslog's.
+fn shipped(line: &str) -> Option<String> {
+    const SPEAKERS: [&str; 6] = [
+        "_TRANSPORT",
+        "SYSLOG_IDENTIFIER",
+        "ident",
+        "appname",
+        "program",
+        "programname",
+    ];
+    let line = line.trim();
+    if !(line.starts_with('{') && line.contains("\"kernel\"")) {
+        return None;
+    }
+    let entry: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let said = |name: &str| entry.get(name).and_then(|value| value.as_str());
+    let from_kernel = SPEAKERS.iter().any(|name| said(name) == Some("kernel"));
+    let message = said("message")
+        .or_else(|| said("msg"))
+        .filter(|_| from_kernel)?;
+    let message = message.trim_start();
+    // syslog's text still has the kernel's own stamp.
+    Some(
+        bracket_stamp(message)
+            .unwrap_or(message)
+            .trim_start()
+            .to_owned(),
+    )
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
@@ -148,8 +179,16 @@ pub fn journal_field(line: &str) -> Option<bool> {
 
 /// The line behind what tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun,
 /// `"` of Ansible), show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or
-/// compare (`+`, `<`). As anybody can write such a word, it is taken only before a prefix of a log.
+/// compare (`+`, `<`), or quote (`> `, `│ `). As anybody can write such a word, it is taken only before a
+/// prefix of a log, also behind other such words.
 fn tool_prefix(line: &str) -> &str {
+    behind_tools(line, MOST_TOOLS).unwrap_or(line)
+}
+
+/// Most words of tools before a log's own prefix.
+const MOST_TOOLS: usize = 4;
+
+fn behind_tools(line: &str, most: usize) -> Option<&str> {
     let start = line.trim_start();
     let quoted = || {
         let inner = start.strip_prefix('"')?;
@@ -172,19 +211,23 @@ fn tool_prefix(line: &str) -> &str {
         ((numbered || file) && word).then_some(rest)
     };
     let numbered = || {
-        let (number, rest) = start.split_once('\t')?;
+        let (number, rest) = start.split_once([' ', '\t'])?;
         is_digits(number).then_some(rest)
     };
+    let boxed = || Some(start.strip_prefix('│')?.trim_end_matches([' ', '│']));
     let sign = start.strip_prefix(['+', '-', '<', '>', '|']);
     let inner = sign
+        .or_else(boxed)
         .or_else(quoted)
         .or_else(pod)
         .or_else(host)
         .or_else(numbered)
-        .map(str::trim_start);
-    inner
-        .filter(|inner| log_prefix(start, false).is_none() && is_log(inner))
-        .unwrap_or(line)
+        .map(str::trim_start)
+        .filter(|_| most > 0 && log_prefix(start, false).is_none())?;
+    match is_log(inner) {
+        true => Some(inner),
+        false => behind_tools(inner, most - 1),
+    }
 }
 
 /// Whether a raw record, an entry of the journal or a prefix of a log comes first.
@@ -337,13 +380,23 @@ fn kernel_tag(s: &str, stamped: bool) -> Option<&str> {
     let rest = rest.trim_start();
     // busybox: `node kern.warn kernel: `, of which the level is taken next.
     let leveled = || decorated(rest).map(|_| rest);
-    kernel_word(rest).or_else(leveled).or_else(|| {
-        let mut rest = rest.strip_prefix("kernel - ")?;
-        while let Some(r) = rest.strip_prefix("- ") {
-            rest = r;
-        }
-        Some(rest)
-    })
+    // A relay puts the sender's name or address before that which the message has.
+    let relayed = || {
+        let (sender, rest) = rest.split_once(' ')?;
+        let named = |name: &str| name.contains(|c: char| c.is_ascii_digit() || c == '.');
+        let hosts = sender == host || named(sender) && named(host);
+        kernel_word(rest.trim_start()).filter(|_| hosts && sender.bytes().all(host_like))
+    };
+    kernel_word(rest)
+        .or_else(leveled)
+        .or_else(relayed)
+        .or_else(|| {
+            let mut rest = rest.strip_prefix("kernel - ")?;
+            while let Some(r) = rest.strip_prefix("- ") {
+                rest = r;
+            }
+            Some(rest)
+        })
 }
 
 /// `kernel:` with or without a blank after it, and `kernel[0]:`.
@@ -436,6 +489,14 @@ mod tests {
             "+[12345.678901] ",
             "> Sep  9 12:24:31 node-8 kernel: ",
             "< [12345.678901] ",
+            "> > Sep  9 12:24:31 node-8 kernel: ",
+            "│ [12345.678901] ",
+            "  17 [12345.678901] ",
+            "node-7: > [12345.678901] ",
+            "17:node-7: 3,1,1,-;",
+            // A relay of syslog.
+            "Sep  9 12:24:31 node node kernel: ",
+            "Sep  9 12:24:31 10.0.0.7 node-8 kernel: [1.5] ",
             // The journal, field by field; busybox.
             "MESSAGE=",
             "    MESSAGE=",
@@ -485,6 +546,27 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_log_shippers() {
+        for line in [
+            format!(r#"{{"message":"{MESSAGE}","_TRANSPORT":"kernel","host":"n1"}}"#),
+            format!(r#"{{"host":"n1","ident":"kernel","message":"[  12.5] {MESSAGE}"}}"#),
+            format!(r#"{{"msg":" {MESSAGE}","programname":"kernel","severity":"err"}}"#),
+        ] {
+            assert_eq!(strip(&line, false).unwrap().text, MESSAGE, "{line}");
+        }
+        for line in [
+            format!(r#"{{"message":"{MESSAGE}","ident":"healthd"}}"#),
+            format!(r#"{{"message":"{MESSAGE}","topic":"kernel"}}"#),
+            format!(r#"{{"message":"{MESSAGE}","level":"error"}}"#),
+        ] {
+            assert!(
+                !strip(&line, false).unwrap().text.starts_with("NVRM"),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
     fn user_space_is_refused_or_keeps_its_own_words() {
         for line in [
             "12,1,1,-;x",
@@ -510,6 +592,11 @@ mod tests {
             "+ ",
             "kern.log: ",
             "worker at 12:24:31: ",
+            "[12:24:31] alice the kernel: ",
+            "> node-7: healthd: ",
+            "> > ",
+            "│ ",
+            "17 ",
             "\"",
             "[pod/healthd-7f/main] ",
             "2026-04-11T08:40:16.123456789Z stdout F ",

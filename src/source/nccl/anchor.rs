@@ -8,15 +8,17 @@ use std::sync::LazyLock;
 pub const VERDICT_SCHEMA: &str = "selvage.dev/nccl-verdict/v1";
 
 /// Literals of lines of interest: the mark of NCCL and RCCL (also part of the version line and of
-/// variables that scripts print), nccl-tests' list of ranks, PyTorch's echo of the last error, UCX's errors, a
-/// sidecar's verdict, and the mark of a line that CRI split. They are few and their first bytes are
-/// rare, so that one pass of the vectorised search finds them all.
-const LITERALS: [&str; 7] = [
+/// variables that scripts print), nccl-tests' list of ranks, PyTorch's echo of the last error, UCX's
+/// errors, a sidecar's verdict, what 2.1 says of its network without a mark, and the mark of a line that
+/// CRI split. They are few and their first bytes are rare, so that one pass of the vectorised search
+/// finds them all.
+const LITERALS: [&str; 8] = [
     "CCL",
     "Pid ",
     "AF_INET",
     "hw_synd ",
     VERDICT_SCHEMA,
+    "Using internal Network ",
     "dout P ",
     "derr P ",
 ];

@@ -8,8 +8,8 @@ use crate::source::colour::without_colour;
 /// quote NCCL's words are not records.
 pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str)) {
     let mut before = 0;
-    // The record whose end is not known yet, with the start of its message.
-    let mut open: Option<(Who<'a>, Level, usize)> = None;
+    // The record whose end is not known yet, with the start of its message and the quote that it is in.
+    let mut open: Option<(Who<'a>, Level, usize, Option<char>)> = None;
     while let Some((at, level)) = mark(line, before) {
         let between = line.get(before..at).unwrap_or_default();
         let found = who(between, level).filter(|(who, start)| {
@@ -17,16 +17,36 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str))
             !(who.host.starts_with('`') || quotes(before))
         });
         if let Some((who, start)) = found {
-            if let Some((who, level, from)) = open {
-                each(who, level, message(line, from, before + start));
+            if let Some((who, level, from, quote)) = open {
+                each(who, level, message(line, from, before + start, quote));
             }
-            open = Some((who, level, at + MARK));
+            let quote = line.get(..before + start).unwrap_or_default();
+            let quote = quote.chars().next_back().filter(|c| "\"'".contains(*c));
+            open = Some((who, level, at + MARK, quote));
         }
         before = at + MARK;
     }
-    if let Some((who, level, from)) = open {
-        each(who, level, message(line, from, line.len()));
+    if let Some((who, level, from, quote)) = open {
+        each(who, level, message(line, from, line.len(), quote));
     }
+}
+
+/// NCCL 2.1 and 2.2 print `HOST:PID [DEV] INFO MESSAGE`, without their name: only the choice of a network
+/// is taken for theirs.
+pub fn unmarked(line: &str) -> Option<(Who<'_>, &str)> {
+    let (before, message) = line.split_once(" INFO Using internal Network ")?;
+    let (left, device) = before.strip_suffix(']')?.rsplit_once('[')?;
+    let (token, begin) = last_word(left);
+    let (host, pid) = token.rsplit_once(':')?;
+    let quoted = quotes(left.get(..begin)?) || host.starts_with('`');
+    let who = Who {
+        host: host.get(glued(host)..)?,
+        pid: pid.parse().ok(),
+        tid: None,
+        device: device.parse().ok(),
+    };
+    let start = line.len() - message.len() - "Using internal Network ".len();
+    (!quoted && is_number(device)).then(|| Some((who, line.get(start..)?.trim_end())))?
 }
 
 /// Host and process of a line's first record; no host where its records are of several. `None` without
@@ -42,18 +62,24 @@ pub fn author(line: &[u8]) -> Option<(String, Option<u32>)> {
     Some(if one { (host, pid) } else { Default::default() })
 }
 
-/// A record's message, without what others append.
-fn message(line: &str, from: usize, end: usize) -> &str {
+/// A record's message, without what others append. A double quote before the record ends it; a single
+/// quote only where the line ends, as messages hold such quotes themselves.
+fn message(line: &str, from: usize, end: usize, quote: Option<char>) -> &str {
     let message = line.get(from..end).unwrap_or_default();
     let bytes = message.as_bytes();
     // Ray merges equal lines; JSON loggers quote.
     let repeated = find!(bytes, " [repeated ");
-    let quote = line.starts_with('{').then(|| memchr::memchr(b'"', bytes));
+    let quoted = quote == Some('"') || line.starts_with('{');
+    let closing = quoted.then(|| memchr::memchr(b'"', bytes));
     let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
-    let behind = [repeated, quote.flatten(), newline];
+    let behind = [repeated, closing.flatten(), newline];
     let end = behind.into_iter().flatten().min().unwrap_or(bytes.len());
-    let message = message.get(..end).unwrap_or_default();
-    message.trim().trim_end_matches(['│', '|']).trim_end()
+    let message = message.get(..end).unwrap_or_default().trim();
+    let message = match quote {
+        Some('\'') => message.trim_end_matches([']', ',']).trim_end_matches('\''),
+        _ => message,
+    };
+    message.trim_end_matches(['│', '|', '\\']).trim_end()
 }
 
 /// Length of `NCCL INFO` and of `NCCL WARN`.
@@ -104,7 +130,7 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             ));
         }
         // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
-        if left.trim().is_empty() {
+        if without_tags(left).is_empty() {
             return Some((Who::default(), left.len()));
         }
     }
@@ -128,13 +154,7 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
     };
     // The end of a process id, and a thread id: the start of the prefix is lost.
     let torn = tid.is_none() && is_number(host);
-    let wrapped = if host.contains(['>', ']', '|', '"']) {
-        let wrappers = ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""].iter();
-        let ends = wrappers.filter_map(|wrapper| Some(host.rfind(wrapper)? + wrapper.len()));
-        ends.max().unwrap_or(0)
-    } else {
-        0
-    };
+    let wrapped = glued(host);
     let who = Who {
         host: if torn { "" } else { host.get(wrapped..)? },
         pid: pid.parse().ok().filter(|_| !torn),
@@ -142,6 +162,25 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         device: None,
     };
     Some((who, begin + wrapped))
+}
+
+/// Length of what a tool put before a host's name without a blank: `17:`, `rank0.log:`, `[rank0]:`,
+/// `<stdout>:`, `12:00:01,`, `msg=`, a time that ends in Z. Taken for a part of the name it would make
+/// hosts of lines.
+fn glued(host: &str) -> usize {
+    // A masked name may itself end in a bracket.
+    let ends =
+        |(at, c): &(usize, char)| *c == ':' || ")]>,;='\"|".contains(*c) && at + 1 < host.len();
+    let end = host
+        .char_indices()
+        .rev()
+        .find(ends)
+        .map_or(0, |(at, _)| at + 1);
+    let rest = host.get(end..).unwrap_or_default();
+    let seconds = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let zulu = seconds
+        .filter(|at| end > 0 && *at > 1 && rest.get(*at..).is_some_and(|z| z.starts_with('Z')));
+    end + zulu.map_or(0, |at| at + 1)
 }
 
 /// Whether a comment mark or an open backtick precedes: what follows is an example.
@@ -156,22 +195,44 @@ fn masked(left: &str) -> Option<(Who<'_>, usize)> {
     let (host, pid) = rest.rsplit_once(':')?;
     let inner = |b: u8| b.is_ascii_alphanumeric() || b"<>*_-".contains(&b);
     let word = |text: &str| !text.is_empty() && text.bytes().all(inner);
+    let wrapped = glued(host);
     let who = Who {
-        host,
+        host: host.get(wrapped..)?,
         ..Who::default()
     };
-    (!host.is_empty() && word(pid) && word(tid)).then_some((who, begin))
+    (!host.is_empty() && word(pid) && word(tid)).then_some((who, begin + wrapped))
 }
 
 /// A record without a prefix: the text before it is empty, or only the place of a WARN.
 fn bare(before: &str) -> Option<(Who<'_>, usize)> {
-    let trimmed = before.trim();
+    let trimmed = without_tags(before);
     let place = trimmed
         .rsplit_once(':')
         .is_some_and(|(file, line)| is_number(line) && !file.contains(char::is_whitespace));
     // A tag of a launcher or a log shipper: `[rank0]:`, `worker-1:`.
     let tag = !trimmed.contains(char::is_whitespace) && trimmed.ends_with(':');
     (trimmed.is_empty() || place || tag).then(|| (Who::default(), before.len()))
+}
+
+/// A text without the times and bracketed tags before it: `2024-05-01T12:00:00Z`, `12:00:00.5`,
+/// `[pod/a/b]`, `(RayWorker pid=1)`, `|`.
+fn without_tags(text: &str) -> &str {
+    let mut rest = text.trim();
+    loop {
+        let bracket = [('[', ']'), ('(', ')')].iter().find_map(|(open, close)| {
+            let (inside, after) = rest.strip_prefix(*open)?.split_once(*close)?;
+            (inside.len() < 64).then_some(after)
+        });
+        let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let digits = word.starts_with(|c: char| c.is_ascii_digit());
+        let of_time = |c: char| c.is_ascii_digit() || ":.,-+TZ".contains(c);
+        let day = word.len() == 10 && word.matches('-').count() == 2;
+        let time = digits && (day || word.contains(':')) && word.chars().all(of_time);
+        match bracket.or((time || matches!(word, "|" | "│")).then_some(after)) {
+            Some(after) => rest = after.trim_start(),
+            None => return rest,
+        }
+    }
 }
 
 fn is_number(text: &str) -> bool {
@@ -286,12 +347,69 @@ mod tests {
                 Some(2),
                 Some(3),
             ),
+            // Tools' words without a blank: line numbers, files, times.
+            ("17:n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            (
+                "logs/rank0.log:17:n1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("rank0.log:n1:pid:tid [0] NCCL INFO m", "n1", None, None),
+            ("12:00:01,n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            (
+                "[2025-11-09 07:39:30]n1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            (
+                "2025-05-16T16:39:51.208Zn1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("(7)n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("t=3 msg=n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("3::2:3 [0] NCCL INFO m", "", Some(2), Some(3)),
+            (r#"  - "n1:2:3 [0] NCCL INFO m","#, "n1", Some(2), Some(3)),
+            ("['n1:2:3 [0] NCCL INFO m',", "n1", Some(2), Some(3)),
+            (
+                r#"{"a":"{\"b\":\"n1:2:3 [0] NCCL INFO m\"}"}"#,
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("2024-05-01T12:00:00.5Z [0] NCCL INFO m", "", None, None),
+            ("[pod/a/b] 12:00:00 NCCL INFO m", "", None, None),
+            (
+                "(Ray pid=1) [0] misc/socket.cc:71 NCCL WARN m",
+                "",
+                None,
+                None,
+            ),
             ("[0] NCCL INFO m", "", None, None),
             ("NCCL INFO m", "", None, None),
             ("misc/ibvwrap.cc:288 NCCL WARN m", "", None, None),
             ("[0] misc/socket.cc:71 NCCL WARN m", "", None, None),
         ] {
             assert_eq!(all(line), [(host.into(), pid, tid, "m".into())], "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_before_the_mark() {
+        let got = unmarked("[rank0]:n1:7 [3] INFO Using internal Network Socket");
+        let (who, message) = got.unwrap();
+        assert_eq!((who.host, who.pid, who.device), ("n1", Some(7), Some(3)));
+        assert_eq!(message, "Using internal Network Socket");
+        for line in [
+            "INFO Using internal Network Socket",
+            "[0] INFO Using internal Network Socket",
+            "it says `n1:7 [3] INFO Using internal Network Socket`",
+            "n1:7 [x] INFO Using internal Network Socket",
+        ] {
+            assert!(unmarked(line).is_none(), "{line}");
         }
     }
 

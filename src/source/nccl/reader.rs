@@ -3,7 +3,7 @@
 use super::message::scan::find;
 use super::{anchor, message, prefix};
 use crate::observe::nccl::event::Time;
-use crate::observe::nccl::{Event, NcclLog, Record};
+use crate::observe::nccl::{Event, Level, NcclLog, Record};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use std::borrow::Cow;
@@ -189,6 +189,10 @@ fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
         let event = message::message(level, text);
         log.apply(&Record { who, event, text }, number, time);
     });
+    if let Some((who, text)) = prefix::unmarked(&text).filter(|_| !any) {
+        let event = message::message(Level::Info, text);
+        return log.apply(&Record { who, event, text }, number, time);
+    }
     // Lines of other programs; a line with a record only quotes them.
     if !any {
         for event in loose(&text).into_iter().chain(message::assignments(&text)) {

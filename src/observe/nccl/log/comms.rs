@@ -19,6 +19,7 @@ impl NcclLog {
             None => (self.group_of(place, record.who.tid, nranks)).unwrap_or(own(0)),
         };
         self.make_group(key);
+        self.adopt(comm, key, place, record.who.tid);
         self.mnnvl |= comm.mnnvl;
         let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
@@ -60,6 +61,37 @@ impl NcclLog {
         }
         if comm.phase == Phase::Complete {
             self.show(EvidenceKind::Complete, record.text, number);
+        }
+    }
+
+    /// Gives a communicator what lines without its id said of one of its ranks: the line that starts an
+    /// init, which has the id, may be before the log.
+    fn adopt(&mut self, comm: &Comm, key: GroupKey, place: Place, tid: Option<u32>) {
+        let (rank, nameless) = (comm.rank, GroupKey { id: 0, ..key });
+        let begins = comm.phase == Phase::Start || comm.id.is_none();
+        if begins || self.group_of(place, tid, key.nranks) != Some(nameless) {
+            return;
+        }
+        let Some(from) = self.groups.get_mut(&nameless) else {
+            return;
+        };
+        let own = from
+            .seats
+            .get(&rank)
+            .is_some_and(|seat| seat.place == place);
+        let Some(seat) = own.then(|| from.seats.remove(&rank)).flatten() else {
+            return;
+        };
+        let nodes = from.nodes;
+        let emptied = from.seats.is_empty();
+        let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
+        let into = self.groups.entry(key).or_default();
+        into.nodes = into.nodes.max(nodes);
+        if let Some(from) = from {
+            into.channels.merge(&from.channels);
+        }
+        if into.seats.insert(rank, seat).is_some() {
+            self.seated -= 1;
         }
     }
 

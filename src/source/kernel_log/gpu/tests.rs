@@ -228,6 +228,7 @@ fn bring_up() {
             "NVRM: RmInitAdapter failed! (0x26:0xffff:1375)",
             driver(None),
         ),
+        ("NVRM: rm_init_adapter(0) failed", driver(None)),
         (
             "NVRM: RmInitAdapter: Cannot initialize GSP firmware RM",
             driver(None),
