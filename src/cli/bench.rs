@@ -3,7 +3,8 @@
 use super::complain;
 use super::nccl::{self, Scanned};
 use super::run::{
-    FAILED, USAGE, files_of, host_name, init_log, on_tree, output_form, print_out, style,
+    Status, USAGE, fail, files_of, host_name, init_log, on_tree, output_form, print, refuse_all,
+    style,
 };
 use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
@@ -78,42 +79,31 @@ fn rate(text: &str) -> Result<BitsPerSec, &'static str> {
     }
 }
 
-/// Runs `selvage nccl --bench` and returns the exit status.
-pub(super) fn command(matches: &ArgMatches) -> u8 {
-    let Ok(args) = BenchArgs::from_arg_matches(matches) else {
-        return USAGE;
-    };
+/// Runs `selvage nccl --bench`.
+pub(super) fn command(matches: &ArgMatches) -> Status {
+    let args = BenchArgs::from_arg_matches(matches).map_err(|_| USAGE)?;
     let files = files_of(matches);
-    let rails = match rails(&args, &files, matches) {
-        Ok(rails) => rails,
-        Err(complaints) => {
-            complaints.iter().for_each(complain);
-            return USAGE;
-        }
-    };
+    let rails = rails(&args, &files, matches).map_err(refuse_all)?;
     let (bench, errors) = run(&files, rails, args.collective);
     for error in &errors {
         complain(crate::report::text::clean(error));
     }
-    let printed = print_out(&match output_form(matches) {
+    let printed = print(&match output_form(matches) {
         "json" => crate::report::bench::json(&bench),
         _ => crate::report::bench::text(&bench, style()),
     });
-    if let Some(path) = &args.textfile
-        && let now = jiff::Timestamp::now().as_second()
-        && let Err(error) = check_replaceable(path)
-            .and_then(|()| replace(path, textfile::encode(&bench, now).as_bytes()))
-    {
-        complain(format_args!("{}: {error}", path.display()));
-        return FAILED;
+    if let Some(path) = &args.textfile {
+        let text = textfile::encode(&bench, jiff::Timestamp::now().as_second());
+        let written = check_replaceable(path).and_then(|()| replace(path, text.as_bytes()));
+        written.map_err(|error| fail(format_args!("{}: {error}", path.display())))?;
     }
-    match bench.verdict {
-        _ if printed != 0 => printed,
+    printed?;
+    Ok(match bench.verdict {
         Verdict::WrongResults | Verdict::Tcp => 2,
         Verdict::Below => 1,
         Verdict::LineRate if errors.is_empty() => 0,
         Verdict::LineRate | Verdict::Unknown => 3,
-    }
+    })
 }
 
 /// The rails by the flags, by a node's report, or else of this node if it has GPUs: a launcher's NIC

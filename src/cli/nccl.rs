@@ -64,7 +64,8 @@ pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<
     read(open(path)?, &path.display().to_string(), each)
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+/// Opens an input; `-` is standard input.
+pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }

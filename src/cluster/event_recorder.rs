@@ -7,7 +7,7 @@
 
 use super::api::post_params;
 use super::error::{ApiError, ErrorKind, bounded};
-use super::events::{EventKind, EventRequest};
+use super::events::EventRequest;
 use super::names::FIELD_MANAGER;
 use super::rate_limit::Limits;
 use crate::units::cut;
@@ -219,10 +219,7 @@ impl EventRecorder {
             count: Some(1),
             first_timestamp: Some(Time(request.at)),
             last_timestamp: Some(Time(request.at)),
-            type_: Some(match request.kind {
-                EventKind::Normal => "Normal".into(),
-                EventKind::Warning => "Warning".into(),
-            }),
+            type_: Some(request.kind.as_str().into()),
             reason: Some(request.reason.into()),
             message: Some(cut(request.message.clone(), MESSAGE_MAX)),
             involved_object: ObjectReference {

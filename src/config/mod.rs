@@ -89,10 +89,9 @@ impl Config {
         for complaint in self.policy.complaints() {
             // Each begins with the key within the policy.
             let (key, message) = complaint.split_once(": ").unwrap_or(("", &complaint));
-            let meant = if key == "mute" {
-                self.meant_check(message)
-            } else {
-                String::new()
+            let meant = match key {
+                "mute" => self.meant_check(message),
+                _ => String::new(),
             };
             complaints.push((format!("policy.{key}"), format!("{message}{meant}")));
         }
@@ -114,12 +113,16 @@ impl Config {
                     out_of(span, Span::from_millis(100), Span::from_secs(600))
                 }
                 (("intervals", _), Some(span), _) => out_of(span, Span::from_millis(100), DAY),
-                (("hysteresis" | "slurm", "hold") | ("slurm", "clear"), Some(span), _) => {
-                    out_of(span, Span::from_secs(0), DAY)
-                }
-                (("hysteresis", "flap_window"), Some(span), _) => {
-                    out_of(span, Span::from_secs(1), DAY)
-                }
+                (
+                    ("hysteresis" | "slurm" | "cluster", "hold") | ("slurm", "clear"),
+                    Some(span),
+                    _,
+                ) => out_of(span, Span::from_secs(0), DAY),
+                (
+                    ("hysteresis" | "cluster", "flap_window") | ("cluster", "clear" | "clear_max"),
+                    Some(span),
+                    _,
+                ) => out_of(span, Span::from_secs(1), DAY),
                 (("hysteresis", "flap_count"), _, Some(count)) => out_of(count, 0, 50),
                 (("hysteresis", "flap_max_factor"), _, Some(factor)) => out_of(factor, 1, 1000),
                 ((_, name), Some(span), _)

@@ -2,11 +2,12 @@
 //! and writes the two annotations that agents read.
 
 use super::agent_client::PORT;
-use super::{FleetNode, NodeSummary, mute};
+use super::{FleetNode, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ErrorKind, bounded};
 use crate::cluster::names::Names;
+use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
 use crate::report::text::Style;
 use jiff::{SignedDuration, Timestamp};
@@ -45,13 +46,13 @@ impl FleetApi {
     }
 
     /// All Nodes, for a watch.
-    pub fn nodes(&self) -> Api<NodeSummary> {
-        Api::all(self.client.clone())
+    pub fn nodes(&self) -> Api<NodeObject> {
+        Api::all_with(self.client.clone(), &resource())
     }
 
     /// A Node as a row of the table.
-    pub fn row(&self, object: NodeSummary) -> FleetNode {
-        FleetNode::of(object, &self.names, &self.settings)
+    pub fn row(&self, object: &NodeObject) -> FleetNode {
+        FleetNode::of(NodeView::of(object), &self.names, &self.settings)
     }
 
     /// The Nodes that a label selector matches, page by page.
@@ -61,7 +62,7 @@ impl FleetApi {
     pub async fn list(&self, selector: &str) -> Result<Vec<FleetNode>, ApiError> {
         let mut rows = Vec::new();
         let params = ListParams::default().labels(selector).limit(PAGE);
-        let take = |node| rows.push(self.row(node));
+        let take = |node: NodeObject| rows.push(self.row(&node));
         each("list the nodes", &self.nodes(), params, self.limits, take).await?;
         Ok(rows)
     }

@@ -1,11 +1,6 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
-#![allow(
-    non_camel_case_types,
-    reason = "type parameters of objects have their fields' names"
-)]
-
 use super::port_view::{self, ReportedPort};
 use super::{ClusterStatus, Report, default_counters};
 use crate::check::Finding;
@@ -22,17 +17,6 @@ pub const SCHEMA: &str = "selvage.dev/report/v1";
 
 /// GIDs listed for a port: more only repeat addresses of the same network devices.
 const MAX_GIDS: usize = 16;
-
-/// A JSON object that keeps the order of its fields, each named next to its value.
-macro_rules! object {
-    ($($(#[$meta:meta])* $name:ident: $value:expr,)*) => {{
-        #[derive(serde::Serialize)]
-        struct Object<$($name),*> {
-            $($(#[$meta])* $name: $name,)*
-        }
-        Object { $($name: $value,)* }
-    }};
-}
 
 mod platform;
 

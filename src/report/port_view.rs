@@ -2,6 +2,7 @@
 //! module facts, sources. No formatting, no judging.
 
 use super::{Report, Role, RoleFacts};
+pub use crate::check::word;
 use crate::check::{Finding, Status, Weight};
 use crate::observe::counters::PortCounters;
 use crate::observe::dot1x::Dot1xFacts;
@@ -14,7 +15,6 @@ use crate::observe::rdma::{
 };
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{BitsPerSec, Millis, PortKey};
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -321,14 +321,6 @@ pub fn sources(report: &Report) -> BTreeMap<&str, Source<'_>> {
 /// Whether the last read of this subject ended well.
 pub fn source_up(health: &SourceHealth) -> bool {
     health.last_ok.is_some() && health.fault.is_none() && health.stalled_since.is_none()
-}
-
-/// The word that a fact without content is in JSON: also a label's value, and shown to people.
-pub fn word(fact: impl Serialize) -> String {
-    match serde_json::to_value(fact) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".into(),
-    }
 }
 
 /// Name of a GDS state as in JSON and labels.

@@ -4,22 +4,14 @@ use super::State;
 use super::text::Style;
 use super::text::writer::Page;
 use crate::check::preflight::{Item, ItemStatus};
-use serde::Serialize;
 
 /// The output of `selvage preflight -o json`: one object.
 pub fn json(state: State, items: &[Item]) -> String {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: &'static str,
-        state: &'static str,
-        reasons: Vec<&'static str>,
-        items: &'a [Item],
-    }
-    let document = Document {
+    let document = object! {
         schema: "selvage.dev/preflight/v1",
         state: state.as_str(),
         reasons: reasons(items),
-        items,
+        items: items,
     };
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }

@@ -47,16 +47,6 @@ struct Gpu {
     pcie: (u32, u32),
 }
 
-/// The NVIDIA driver and its companions.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct NvidiaDriver {
-    version: String,
-    open: bool,
-    peermem: bool,
-    gds: bool,
-}
-
 /// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -160,7 +150,7 @@ struct Machine {
     nics: Vec<NicGroup>,
     modules: Vec<ModuleSpec>,
     rdma: RdmaModules,
-    nvidia: Option<NvidiaDriver>,
+    nvidia: Option<NvidiaSpec>,
     last_modules: Vec<ModuleSpec>,
     /// Devices that never had a cable.
     uncabled: Vec<String>,
@@ -461,10 +451,7 @@ impl Machine {
                 modules.push(module("nvidia_fs", Some("2.25.7"), "OE"));
                 spec.nvidia_fs = Some(0);
             }
-            spec.nvidia = Some(NvidiaSpec {
-                version: driver.version.clone(),
-                open: driver.open,
-            });
+            spec.nvidia = Some(driver.clone());
         }
         modules.extend(self.last_modules.iter().cloned());
     }

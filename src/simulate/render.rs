@@ -63,9 +63,7 @@ pub(super) fn function(spec: &NodeSpec, pci: &PciSpec) -> Tree {
             tree.link(format!("{path}/virtfn{n}"), spec.pci_path(*vf));
         }
     }
-    if let Some(provider) = &pci.p2p {
-        tree.line(format!("{path}/p2p"), provider);
-    }
+    tree.maybe(format!("{path}/p2p"), &pci.p2p);
     if let Some(physfn) = pci.physfn {
         tree.link(format!("{path}/physfn"), spec.pci_path(physfn));
     }
@@ -151,9 +149,7 @@ pub(super) fn device(spec: &NodeSpec, device: &RdmaSpec) -> Tree {
     if let Some(hca_type) = &device.hca_type {
         tree.lines(&path, &[("hca_type", hca_type), ("hw_rev", &0)]);
     }
-    if let Some(board_id) = &device.board_id {
-        tree.line(format!("{path}/board_id"), board_id);
-    }
+    tree.maybe(format!("{path}/board_id"), &device.board_id);
     tree.link(format!("{path}/device"), spec.pci_path(device.pci));
     tree.link(format!("{path}/subsystem"), "sys/class/infiniband");
     if let Some(attrs) = &device.device_hw {
@@ -375,9 +371,7 @@ pub(super) fn host(spec: &NodeSpec) -> Tree {
     );
     tree.line("sys/class/dmi/id/sys_vendor", &spec.dmi.0);
     tree.line("sys/class/dmi/id/product_name", &spec.dmi.1);
-    if let Some(tag) = &spec.asset_tag {
-        tree.line("sys/class/dmi/id/chassis_asset_tag", tag);
-    }
+    tree.maybe("sys/class/dmi/id/chassis_asset_tag", &spec.asset_tag);
     tree.link("proc/self", "proc/1");
     tree.link("proc/net", "proc/self/net");
     routes(&mut tree, spec);
@@ -425,9 +419,7 @@ fn modules(tree: &mut Tree, spec: &NodeSpec) {
                 ("initstate", &"live"),
             ],
         );
-        if let Some(version) = &module.version {
-            tree.line(format!("{dir}/version"), version);
-        }
+        tree.maybe(format!("{dir}/version"), &module.version);
     }
     tree.file("proc/modules", list);
     if let Some(peers) = &spec.memory_peers {

@@ -41,6 +41,13 @@ impl Tree {
         self.0.insert(path.into(), Entry::File(bytes.into()));
     }
 
+    /// A line of text where there is one.
+    pub(super) fn maybe(&mut self, path: impl Into<String>, text: &Option<String>) {
+        if let Some(text) = text {
+            self.line(path, text);
+        }
+    }
+
     /// Several lines of text in one directory, by file name.
     pub(super) fn lines(&mut self, dir: &str, files: &[(&str, &dyn Display)]) {
         for (name, text) in files {

@@ -1,6 +1,7 @@
 //! One item of the preflight report, how it is built, and how its message lists names.
 
 use crate::observe::reading::Reading;
+use crate::settings_macro::words;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,32 +9,19 @@ use std::collections::BTreeMap;
 /// Names that one message lists at most.
 const MAX_NAMES: usize = 12;
 
-/// Result of one item, from best to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ItemStatus {
-    /// Checked, and as it should be.
-    Ok,
-    /// Does not apply here; the message says why.
-    Skipped,
-    /// Could not be checked, or it is unknown what the job needs.
-    Unknown,
-    /// The job will run with less than is available.
-    Degraded,
-    /// The job will fail, hang, or fall back to TCP.
-    Failing,
-}
-
-impl ItemStatus {
-    /// The status as it appears in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ItemStatus::Ok => "ok",
-            ItemStatus::Skipped => "skipped",
-            ItemStatus::Unknown => "unknown",
-            ItemStatus::Degraded => "degraded",
-            ItemStatus::Failing => "failing",
-        }
+words! {
+    /// Result of one item, from best to worst.
+    ItemStatus {
+        /// Checked, and as it should be.
+        Ok = "ok",
+        /// Does not apply here; the message says why.
+        Skipped = "skipped",
+        /// Could not be checked, or it is unknown what the job needs.
+        Unknown = "unknown",
+        /// The job will run with less than is available.
+        Degraded = "degraded",
+        /// The job will fail, hang, or fall back to TCP.
+        Failing = "failing",
     }
 }
 

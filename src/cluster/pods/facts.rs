@@ -26,35 +26,12 @@ const REASON_MAX: usize = 64;
 const NAME_MAX: usize = 2 * 253;
 
 /// Prefixes of the variables that are kept: of NCCL, its plugins and its launchers.
-const PREFIXES: [&str; 14] = [
-    "NCCL_",
-    "RCCL_",
-    "FI_",
-    "OFI_",
-    "UCX_",
-    "UCC_",
-    "GLOO_",
-    "PET_",
-    "LWS_",
-    "SHARP_",
-    "TORCH_NCCL_",
-    "OMPI_",
-    "EFA_",
-    "NVIDIA_",
-];
+const PREFIXES: &str =
+    "NCCL_ RCCL_ FI_ OFI_ UCX_ UCC_ GLOO_ PET_ LWS_ SHARP_ TORCH_NCCL_ OMPI_ EFA_ NVIDIA_";
 
 /// Variables that are kept by their whole name.
-const NAMES: [&str; 9] = [
-    "WORLD_SIZE",
-    "NNODES",
-    "NUM_NODES",
-    "NODE_RANK",
-    "RANK",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "CUDA_VISIBLE_DEVICES",
-];
+const NAMES: &str = "WORLD_SIZE NNODES NUM_NODES NODE_RANK RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT \
+    CUDA_VISIBLE_DEVICES";
 
 /// Annotations by which networks, and with them RDMA devices, are given to a pod: Multus, GKE.
 const NETWORKS: [&str; 2] = [
@@ -221,8 +198,9 @@ fn devices(resources: &Value, facts: &mut ContainerFacts) {
 
 /// Whether a variable is kept.
 fn matters(name: &str) -> bool {
-    name.len() <= VALUE_MAX
-        && (PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name))
+    let mut prefixes = PREFIXES.split_whitespace();
+    let known = prefixes.any(|prefix| name.starts_with(prefix));
+    name.len() <= VALUE_MAX && (known || NAMES.split_whitespace().any(|kept| kept == name))
 }
 
 /// Whether a resource is an extended one, and not a share of a GPU's memory or cores.

@@ -171,7 +171,7 @@ impl Writer {
     async fn connect(&mut self, channels: &WriterChannels) -> NodeApi {
         loop {
             let context = &self.context;
-            match api::connect(&context.settings, &context.limits).await {
+            match api::connect(&context.settings, &context.limits, None).await {
                 Ok((client, namespace)) => {
                     let Context { node, names, .. } = context;
                     return NodeApi::new(client, &namespace, node, names, context.limits);
