@@ -114,10 +114,11 @@ fn rails(
     matches: &ArgMatches,
 ) -> Result<Option<Rails>, Vec<String>> {
     let mut rails = if let (Some(count), Some(rate)) = (args.rails, args.rate_gbps) {
+        let from = "--rails".into();
         Rails {
             count,
             rate,
-            from: "--rails".into(),
+            from,
             ..Rails::default()
         }
     } else if let Some(path) = &args.node_report {
@@ -174,9 +175,8 @@ fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> (B
         };
         errors.extend(error);
         let facts = LogFacts::of(&log);
-        let nccl = log
-            .is_nccl()
-            .then(|| judging::judge(&log, &JobContext::default()));
+        let of_log = || judging::judge(&log, &JobContext::default());
+        let nccl = log.is_nccl().then(of_log);
         let judged = |run| judge(run, rails.as_ref(), nccl.as_ref(), &facts, named);
         let mut runs: Vec<_> = bench.runs.iter().map(judged).collect();
         if runs.is_empty() {
@@ -199,10 +199,9 @@ fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
         reader.feed(piece);
         let Some(text) = &mut json else { return };
         let is_start = text.is_empty();
-        let piece = if is_start {
-            piece.trim_ascii_start()
-        } else {
-            piece
+        let piece = match is_start {
+            true => piece.trim_ascii_start(),
+            false => piece,
         };
         let other = is_start && piece.first().is_some_and(|byte| *byte != b'{');
         if other || text.len() + piece.len() > MAX_JSON {

@@ -181,14 +181,13 @@ pub fn run(matches: &ArgMatches) -> Status {
         settings: loaded.config.cluster,
         matches: below,
         form: output_form(below),
-        style: Style {
+        style: match io::stdout().is_terminal() {
+            true => style(),
             // A file or a pipe has no width.
-            width: if io::stdout().is_terminal() {
-                style().width
-            } else {
-                usize::MAX
+            false => Style {
+                width: usize::MAX,
+                ..style()
             },
-            ..style()
         },
     };
     let asked = asked.with_flags().map_err(refuse_all)?;

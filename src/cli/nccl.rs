@@ -92,10 +92,8 @@ fn read(
     if let Some(why) = refusal(start, Path::new(name), "nccl") {
         return Err(io::Error::other(why));
     }
-    if [b"\xff\xfe", b"\xfe\xff"]
-        .iter()
-        .any(|mark| start.starts_with(*mark))
-    {
+    let marks = [b"\xff\xfe", b"\xfe\xff"];
+    if marks.iter().any(|mark| start.starts_with(*mark)) {
         return Err(io::Error::other(format!(
             "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));

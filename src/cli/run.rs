@@ -194,9 +194,8 @@ pub(super) fn output_form(matches: &ArgMatches) -> &str {
 /// Colour only on a terminal and without NO_COLOR.
 pub(super) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
-    let columns = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let columns = std::env::var("COLUMNS").ok();
+    let columns = columns.and_then(|text| text.parse().ok());
     Style {
         width: columns.unwrap_or(if terminal { 100 } else { 80 }),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
@@ -435,10 +434,9 @@ impl Write for Stderr {
 
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
-    let most = if quiet {
-        tracing::Level::WARN
-    } else {
-        tracing::Level::TRACE
+    let most = match quiet {
+        true => tracing::Level::WARN,
+        false => tracing::Level::TRACE,
     };
     let level = config.agent.log_level.level().min(most);
     let log = tracing_subscriber::fmt()

@@ -216,10 +216,9 @@ fn message(report: &Report) -> String {
     };
     if report.state == State::Ready {
         let rails = report.roles.values().any(|role| role.role == Role::Rail);
-        let well = if rails {
-            "every rail works as it should"
-        } else {
-            "the node has no rails, and none are expected"
+        let well = match rails {
+            true => "every rail works as it should",
+            false => "the node has no rails, and none are expected",
         };
         return match muted.as_str() {
             "" => well.into(),
@@ -232,11 +231,8 @@ fn message(report: &Report) -> String {
         findings.any(|finding| report.reasons.contains(&finding.reason) && finding.id() == *id)
     };
     for reason in &report.reasons {
-        let mut found: Vec<&Finding> = report
-            .findings
-            .iter()
-            .filter(|finding| finding.weight == Weight::Verdict && finding.reason == *reason)
-            .collect();
+        let decides = |of: &&Finding| of.weight == Weight::Verdict && of.reason == *reason;
+        let mut found: Vec<&Finding> = report.findings.iter().filter(decides).collect();
         found.sort_by_cached_key(|finding| port_view::natural(&finding.subject));
         let mut subjects: Vec<&str> = found.iter().map(|f| f.subject.as_str()).collect();
         subjects.retain(|subject| !subject.is_empty());

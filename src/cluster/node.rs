@@ -196,11 +196,8 @@ pub fn count(quantity: &Value) -> Option<u64> {
         Value::String(text) => text.trim(),
         _ => return None,
     };
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, suffix) = text.split_at(end);
-    let number: u64 = digits.parse().ok()?;
+    let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number: u64 = text.strip_suffix(suffix)?.parse().ok()?;
     let factor: u64 = match suffix {
         "" => 1,
         "m" => return Some(number / 1000),
@@ -227,18 +224,11 @@ fn owned_labels(metadata: &ObjectMeta) -> Vec<String> {
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });
-    let mut owned: Vec<String> = ours
-        .filter_map(|entry| {
-            let labels = entry
-                .fields_v1
-                .as_ref()?
-                .0
-                .pointer("/f:metadata/f:labels")?;
-            Some(labels.as_object()?.keys())
-        })
-        .flatten()
-        .filter_map(|key| key.strip_prefix("f:").map(str::to_string))
-        .collect();
+    let fields = ours.filter_map(|entry| entry.fields_v1.as_ref());
+    let labels = fields.filter_map(|of| of.0.pointer("/f:metadata/f:labels")?.as_object());
+    let keys = labels.flat_map(|labels| labels.keys());
+    let keys = keys.filter_map(|key| key.strip_prefix("f:"));
+    let mut owned: Vec<String> = keys.map(str::to_string).collect();
     owned.sort();
     owned
 }

@@ -43,9 +43,10 @@ impl Mutes {
 
     /// What is muted at a moment, the taint left out.
     pub fn checks(&self, now: jiff::Timestamp) -> impl Iterator<Item = &str> {
+        let stands = move |(what, until): &(&String, &_)| *what != TAINT && now < **until;
         self.until
             .iter()
-            .filter(move |(what, until)| *what != TAINT && now < **until)
+            .filter(stands)
             .map(|(what, _)| what.as_str())
     }
 

@@ -142,17 +142,11 @@ impl FleetNode {
         let label = |name: &str| own(name).unwrap_or_default();
         let condition = node.condition.clone().unwrap_or_default();
         let mute = node.annotations.get(&names.mute());
-        let muted = mute
-            .map_or_else(Mutes::default, |text| Mutes::parse(text, |_| true))
-            .until;
+        let muted = Mutes::parse(mute.map_or("", String::as_str), |_| true).until;
         // A word of a later version is at least a verdict.
         let state = own(names::FABRIC).filter(|word| !word.is_empty());
-        let state = state.map(|word| {
-            State::ALL
-                .into_iter()
-                .find(|state| state.as_str() == word)
-                .unwrap_or(State::Unknown)
-        });
+        let known = |word: String| State::ALL.into_iter().find(|state| state.as_str() == word);
+        let state = state.map(|word| known(word).unwrap_or(State::Unknown));
         let taint = match () {
             () if node.is_tainted(names) => Taint::Applied,
             () if node.is_joining(names) => Taint::Startup,
@@ -270,9 +264,8 @@ pub struct Fleet {
 impl Fleet {
     /// Whether a node is unready.
     pub fn has_unready(&self) -> bool {
-        self.nodes
-            .iter()
-            .any(|node| node.state == Some(State::Unready))
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.state == Some(State::Unready))
     }
 }
 
@@ -298,12 +291,10 @@ pub fn summarise(nodes: Vec<FleetNode>, settings: &ClusterSettings, now: Timesta
         }
     }
     let with = |taint| nodes.iter().filter(|node| node.taint == taint).count();
+    let limits = groups.values().map(|nodes| settings.budget_max.of(*nodes));
     let budget = Budget {
         taints: with(Taint::Applied),
-        allowed: groups
-            .values()
-            .map(|nodes| settings.budget_max.of(*nodes))
-            .sum(),
+        allowed: limits.sum(),
         withheld: with(Taint::Withheld),
     };
     Fleet {

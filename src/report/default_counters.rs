@@ -64,10 +64,8 @@ pub static DEFAULTS: LazyLock<Defaults> =
 pub fn hw_selection(driver: &str) -> Option<&'static HwSelection> {
     // The rxe driver is also called by its short name.
     let driver = if driver == "rxe" { "rdma_rxe" } else { driver };
-    DEFAULTS
-        .hardware
-        .iter()
-        .find(|hw| driver.starts_with(hw.driver))
+    let mut all = DEFAULTS.hardware.iter();
+    all.find(|hw| driver.starts_with(hw.driver))
 }
 
 /// Whether a PMA file is exported by default on this link layer.
@@ -117,16 +115,15 @@ pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
 pub fn traffic(counters: &PortCounters) -> impl Iterator<Item = (&'static str, Option<u64>)> + '_ {
     let value = |group: &Counts, name: &str| group.get(name)?.value().copied();
     DEFAULTS.traffic.iter().map(move |of| {
-        let own = || {
-            of.hardware
+        let hardware = |name: &&str| value(&counters.hw, name);
+        let own = || of.hardware.iter().find_map(hardware);
+        let sum = || {
+            of.sum
                 .iter()
-                .find_map(|name| value(&counters.hw, name))
+                .filter_map(hardware)
+                .reduce(u64::saturating_add)
         };
-        let parts = of.sum.iter().filter_map(|name| value(&counters.hw, name));
-        let sum = || parts.reduce(u64::saturating_add);
-        (
-            of.family,
-            value(&counters.pma, of.pma).or_else(own).or_else(sum),
-        )
+        let pma = value(&counters.pma, of.pma);
+        (of.family, pma.or_else(own).or_else(sum))
     })
 }

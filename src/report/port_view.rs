@@ -197,8 +197,8 @@ pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
     let wall = report.snapshot.wall?;
     let back = i64::try_from(report.snapshot.at.since(at).as_millis()).ok()?;
     let ahead = i64::try_from(at.since(report.snapshot.at).as_millis()).ok()?;
-    wall.checked_add(jiff::SignedDuration::from_millis(ahead - back))
-        .ok()
+    let since = jiff::SignedDuration::from_millis(ahead - back);
+    wall.checked_add(since).ok()
 }
 
 /// How long ago a moment was, in one unit.

@@ -18,10 +18,8 @@ pub fn json(state: State, items: &[Item]) -> String {
 
 /// Reasons of the items with the worst status, each once.
 fn reasons(items: &[Item]) -> Vec<&'static str> {
-    let statuses = items.iter().map(|item| item.status);
-    let worst = statuses
-        .max()
-        .filter(|status| *status >= ItemStatus::Unknown);
+    let worst = items.iter().map(|item| item.status).max();
+    let worst = worst.filter(|status| *status >= ItemStatus::Unknown);
     let worst = items.iter().filter(|item| Some(item.status) == worst);
     let mut reasons: Vec<&'static str> = worst.filter_map(|item| item.reason).collect();
     reasons.sort_unstable();

@@ -248,10 +248,8 @@ fn counted(words: impl Iterator<Item = String>) -> Vec<String> {
     for word in words {
         *counts.entry(word).or_default() += 1;
     }
-    let counts = counts.iter();
-    counts
-        .map(|(word, count)| format!("{count} {word}"))
-        .collect()
+    let counts = counts.iter().map(|(word, count)| format!("{count} {word}"));
+    counts.collect()
 }
 
 /// Those whose link is administratively down, by interface.
@@ -275,12 +273,8 @@ fn blind_sources(report: &Report) -> Vec<String> {
 }
 
 fn findings(page: &mut Page, report: &Report) {
-    let leads = || {
-        report
-            .findings
-            .iter()
-            .filter(|finding| finding.caused_by.is_none())
-    };
+    let is_lead = |finding: &&Finding| finding.caused_by.is_none();
+    let leads = || report.findings.iter().filter(is_lead);
     for finding in leads().take(MAX_FINDINGS) {
         page.line("");
         one_finding(page, report, finding);

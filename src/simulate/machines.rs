@@ -395,11 +395,8 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let class = if group.infiniband {
-                0x02_0700
-            } else {
-                0x02_0000
-            };
+            // Ethernet or, in the subclass, InfiniBand.
+            let class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
             let (id, class) = ((nic.vendor, nic.device), nic.class.unwrap_or(class));
             let driver = group.driver.as_ref().unwrap_or(&nic.driver);
             let mut pci = function(place, id, class, driver, nic.pcie);
@@ -484,10 +481,9 @@ fn add_functions(
 ) {
     let rate = group.rate.as_ref().unwrap_or(&nic.rate).as_str();
     let seed = spec.rdma.len() as u64 + 1;
-    let layer = if group.infiniband {
-        "infiniband"
-    } else {
-        "ethernet"
+    let layer = match group.infiniband {
+        true => "infiniband",
+        false => "ethernet",
     };
     let kind = CATALOGUE.ports.get(&format!("{}_{layer}", nic.kind));
     let kind = kind.filter(|_| !device.is_empty());
@@ -578,23 +574,17 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
     let bond = bond.filter(|name| name.starts_with("bond"));
     let owner = bond.cloned().unwrap_or_else(|| netdev.to_string());
     let guid = guid(kind, seed);
-    let gids = kind
-        .gids
-        .iter()
-        .zip(0..)
-        .map(|((gid, of_type), index)| GidSpec {
-            index,
-            gid: gid
-                .replace("{guid}", &groups(guid))
-                .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
-                .replace("{seed}", &format!("{seed:04x}"))
-                .replace(
-                    "{address}",
-                    &format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff),
-                ),
-            kind: of_type.clone(),
-            netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
-        });
+    let address = format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff);
+    let gids = (kind.gids.iter().zip(0..)).map(|((gid, of_type), index)| GidSpec {
+        index,
+        gid: gid
+            .replace("{guid}", &groups(guid))
+            .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
+            .replace("{seed}", &format!("{seed:04x}"))
+            .replace("{address}", &address),
+        kind: of_type.clone(),
+        netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
+    });
     PortSpec {
         number: 1,
         link_layer: kind.link_layer.clone(),
@@ -602,11 +592,7 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
         phys: 5,
         rate: rate.into(),
         down_rate: kind.down_rate.clone(),
-        lid: if group.infiniband {
-            0x100 + seed as u32
-        } else {
-            0
-        },
+        lid: u32::from(group.infiniband) * (0x100 + seed as u32),
         sm_lid: u32::from(group.infiniband),
         pma: table(&kind.pma, seed),
         hw: table(&kind.hw, seed),

@@ -338,7 +338,10 @@ impl Node {
         };
         let sequence = self.next_sequence;
         (self.next_sequence, self.last_micros) = (sequence + 1, micros);
-        let record = render::kernel_log_record(priority, sequence, micros, text, device);
+        let function = |bdf| format!(" SUBSYSTEM=pci\n DEVICE=+pci:{bdf}\n");
+        let dictionary = device.map_or(String::new(), function);
+        // As a read of the device returns it (Documentation/ABI/testing/dev-kmsg).
+        let record = format!("{priority},{sequence},{micros},-;{text}\n{dictionary}");
         self.writer.append(KMSG, &record)
     }
 }

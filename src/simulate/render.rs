@@ -4,7 +4,6 @@
 use super::spec::*;
 use super::tree::Tree;
 use crate::source::replay::{self, DeviceQueuePairs, QUEUE_PAIRS, QueuePairs};
-use crate::units::Bdf;
 use nix::libc::EINVAL;
 use std::collections::BTreeSet;
 
@@ -466,10 +465,9 @@ fn nvidia(tree: &mut Tree, spec: &NodeSpec) {
         return;
     };
     let dir = "proc/driver/nvidia";
-    let version = if nvidia.open {
-        NVIDIA_OPEN
-    } else {
-        NVIDIA_PROPRIETARY
+    let version = match nvidia.open {
+        true => NVIDIA_OPEN,
+        false => NVIDIA_PROPRIETARY,
     };
     let version = version.replace("{arch}", &spec.arch);
     let version = version.replace("{version}", &nvidia.version);
@@ -558,18 +556,4 @@ pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
     let json = serde_json::to_vec(&recorded).unwrap_or_default();
     tree.file(QUEUE_PAIRS, json);
     tree
-}
-
-/// One record as a read of `/dev/kmsg` returns it (Documentation/ABI/testing/dev-kmsg).
-pub(super) fn kernel_log_record(
-    priority: u32,
-    sequence: u64,
-    micros: u64,
-    text: &str,
-    device: Option<Bdf>,
-) -> String {
-    let dictionary = device.map_or(String::new(), |bdf| {
-        format!(" SUBSYSTEM=pci\n DEVICE=+pci:{bdf}\n")
-    });
-    format!("{priority},{sequence},{micros},-;{text}\n{dictionary}")
 }

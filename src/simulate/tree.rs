@@ -149,10 +149,8 @@ impl TreeWriter {
     /// Replaces a file in one step.
     pub(super) fn replace(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
         self.scratch_number += 1;
-        let scratch = self
-            .root
-            .join(SCRATCH)
-            .join(self.scratch_number.to_string());
+        let scratch = format!("{SCRATCH}/{}", self.scratch_number);
+        let scratch = self.root.join(scratch);
         std::fs::write(&scratch, bytes)?;
         std::fs::rename(&scratch, self.root.join(path))
     }

@@ -167,12 +167,11 @@ impl Case<'_> {
         let name = self.name();
         let cannot_tell = |reason, summary| self.verdict(Verdict::Unknown, reason, summary);
         match self.run.rows.iter().map(|row| row.size).max() {
-            Some(most) => cannot_tell(
-                "OnlySmallSizes",
-                format!(
-                    "{name}: the largest size is {most} bytes; bandwidth is judged from {LARGE} bytes on"
-                ),
-            ),
+            Some(most) => {
+                let from = format!("bandwidth is judged from {LARGE} bytes on");
+                let summary = format!("{name}: the largest size is {most} bytes; {from}");
+                cannot_tell("OnlySmallSizes", summary)
+            }
             None if self.run.torn_rows > 0 => BenchVerdict {
                 remedies: vec![WHOLE_OUTPUT.into()],
                 ..cannot_tell("NoRows", format!("{name}: no row of the table is whole"))
@@ -271,12 +270,12 @@ impl Case<'_> {
         let mut notes = Vec::new();
         let least = best / limit.ceiling;
         if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring && least < LINE_RATE {
-            let sharp =
-                self.facts.in_network && self.measured.collective == Some(Collective::AllReduce);
-            let how = if sharp {
-                "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
-            } else {
-                "algorithms that know nodes (Tree, NVLSTree, PAT)"
+            let reduces = self.measured.collective == Some(Collective::AllReduce);
+            let how = match self.facts.in_network && reduces {
+                true => {
+                    "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
+                }
+                false => "algorithms that know nodes (Tree, NVLSTree, PAT)",
             };
             let percent = 100.0 * least;
             notes.push(format!(
@@ -300,10 +299,8 @@ impl Case<'_> {
     fn general_notes(&self, reason: &str) -> Vec<String> {
         let (run, mut notes) = (self.run, Vec::new());
         if run.checked == Some(false) && run.wrong().is_none() && !run.rows.is_empty() {
-            notes.push(
-                "results were not checked (-c 0), so they may be wrong; run it once with -c 1"
-                    .into(),
-            );
+            let unchecked = "results were not checked (-c 0), so they may be wrong";
+            notes.push(format!("{unchecked}; run it once with -c 1"));
         }
         if run.uncounted > 0 && reason != "ResultsUnclear" {
             notes.push(NO_COUNT.into());
@@ -334,8 +331,8 @@ impl Case<'_> {
         });
         out.evidence.extend(best);
         let failure = self.run.failure.clone();
-        out.evidence
-            .extend(failure.map(|(line, text)| EvidenceLine { line, text }));
+        let failure = failure.map(|(line, text)| EvidenceLine { line, text });
+        out.evidence.extend(failure);
         // A good result needs no explanation from the log.
         if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {
             out.evidence.extend(nccl.evidence.iter().take(6).cloned());

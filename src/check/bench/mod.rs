@@ -46,17 +46,13 @@ pub fn judge(
     let collective = name.or(run.collective);
     let topology = topology(run, nccl);
     let tcp = nccl.filter(|nccl| nccl.proves_tcp());
-    let unclear = topology
-        .as_ref()
-        .filter(|_| tcp.is_none())
-        .and_then(|topology| topology.unclear(run, nccl, collective));
-    let spread = topology
-        .as_ref()
-        .filter(|topology| topology.nodes.len() > 1 && unclear.is_none());
+    let doubted = topology.as_ref().filter(|_| tcp.is_none());
+    let unclear = doubted.and_then(|topology| topology.unclear(run, nccl, collective));
+    let is_spread = |of: &&Topology| of.nodes.len() > 1 && unclear.is_none();
+    let spread = topology.as_ref().filter(is_spread);
     let limit = spread.and_then(|topology| limit(collective?, topology, rails?));
-    let known = topology
-        .as_ref()
-        .filter(|topology| !topology.holes || unclear.is_none());
+    let is_known = |of: &&Topology| !of.holes || unclear.is_none();
+    let known = topology.as_ref().filter(is_known);
     let case = decide::Case {
         run,
         rails,

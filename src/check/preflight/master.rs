@@ -89,11 +89,10 @@ fn answered(connection: &Connection, (name, value): (&str, &str), target: &str, 
         Connection::Connected => Item::ok(format!("{target} ({all}) is listening")),
         Connection::NotTried => Item::ok(format!("{value} resolves to {all}; no port is set to connect to")),
         // The host is reachable, or the address is that of a Service without a pod.
-        Connection::Refused => Item::new(
-            ItemStatus::Skipped,
-            Some("MasterNotListening"),
-            format!("{target} ({all}) answers, and nothing listens there yet: rank 0 may not have started"),
-        ),
+        Connection::Refused => {
+            let message = format!("{target} ({all}) answers, and nothing listens there yet: rank 0 may not have started");
+            Item::new(ItemStatus::Skipped, Some("MasterNotListening"), message)
+        }
         Connection::TimedOut => Item::degraded(
             "MasterSilent",
             format!("{target} ({all}) does not answer: rank 0's pod is not up, or a NetworkPolicy drops the packets"),

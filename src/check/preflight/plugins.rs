@@ -148,10 +148,8 @@ fn missing(
 ) -> Item {
     let is_wrong = broken.is_some() || configured(&context.facts.environment).is_some();
     let what = broken.unwrap_or_else(|| {
-        format!(
-            "{}: not where the loader looks (an rpath is unknown here)",
-            names.join(", ")
-        )
+        let names = names.join(", ");
+        format!("{names}: not where the loader looks (an rpath is unknown here)")
     });
     let is_plugins = |value: &str| !["ib", "socket"].contains(&value.to_ascii_lowercase().as_str());
     let net = context.nccl("NCCL_NET").filter(|net| is_plugins(net.value));

@@ -62,9 +62,9 @@ pub(super) fn ranks(context: &Context<'_>) -> Judged {
 fn out_of_range(environment: &Environment) -> Result<(), Item> {
     let both = |one, other| Some((number(environment, one)?, number(environment, other)?));
     let wrong = |message, fix| Item::failing("RankOutOfRange", message).fix(fix);
-    let of_processes = PROCESSES
-        .iter()
-        .flat_map(|names| [[names[0], names[1]], [names[2], names[3]]]);
+    let of_processes =
+        |[rank, size, local, locals]: &[&'static str; 4]| [[*rank, *size], [*local, *locals]];
+    let of_processes = PROCESSES.iter().flat_map(of_processes);
     for [rank, size] in of_processes.chain(NODES.iter().copied()) {
         let Some((r, s)) = both(rank, size) else {
             continue;
@@ -95,9 +95,8 @@ fn more_ranks_than_gpus(
 ) -> Option<Item> {
     let at_least = |name: &'static str, least: u64| {
         let value = number(environment, name).filter(|value| *value >= least)?;
-        Some(format!(
-            "{name}={value}, and this container has {gpus} GPUs"
-        ))
+        let message = format!("{name}={value}, and this container has {gpus} GPUs");
+        Some(message)
     };
     let rank = local_ranks
         .find_map(|name| at_least(name, gpus))

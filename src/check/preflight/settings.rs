@@ -128,10 +128,8 @@ fn missing_file(context: &Context<'_>) -> Option<Item> {
         let message = format!(
             "{setting}: the file does not exist, and NCCL ends (`Could not open XML graph file`)"
         );
-        return Some(
-            Item::failing("GraphFileMissing", message)
-                .fix("NCCL_GRAPH_FILE: unset it, or mount the file there (`volumeMounts`)"),
-        );
+        let fix = "NCCL_GRAPH_FILE: unset it, or mount the file there (`volumeMounts`)";
+        return Some(Item::failing("GraphFileMissing", message).fix(fix));
     }
     let setting = missing(TOPOLOGY)?;
     let message = format!(

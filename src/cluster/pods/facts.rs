@@ -60,18 +60,11 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
     let sidecars = list(spec, "initContainers")
         .filter(|container| text(container, "restartPolicy") == Some("Always"));
     let mut containers = BTreeMap::new();
-    for each in spec
-        .get("containers")?
-        .as_array()?
-        .iter()
-        .chain(sidecars)
-        .take(CONTAINERS)
-    {
+    let all = spec.get("containers")?.as_array()?.iter();
+    for each in all.chain(sidecars).take(CONTAINERS) {
         let name = text(each, "name")?;
-        containers.insert(
-            cut(name.to_string(), NAME_MAX),
-            container(name, each, claims),
-        );
+        let facts = container(name, each, claims);
+        containers.insert(cut(name.to_string(), NAME_MAX), facts);
     }
     let status = pod.get("status").unwrap_or(&Value::Null);
     for field in ["containerStatuses", "initContainerStatuses"] {
@@ -163,10 +156,8 @@ fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
         facts.privileged = flag(security, "privileged");
         let locks = |added: &Value| {
             let name = added.as_str().unwrap_or_default();
-            matches!(
-                name.strip_prefix("CAP_").unwrap_or(name),
-                "IPC_LOCK" | "ALL"
-            )
+            let name = name.strip_prefix("CAP_").unwrap_or(name);
+            matches!(name, "IPC_LOCK" | "ALL")
         };
         let capabilities = security.get("capabilities").unwrap_or(&Value::Null);
         facts.may_lock_memory = facts.privileged || list(capabilities, "add").any(locks);

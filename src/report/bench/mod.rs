@@ -101,11 +101,10 @@ fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rail
 }
 
 fn rails_text(rails: &Rails) -> String {
-    let fastest = rails
-        .fastest
-        .map(|fastest| format!(" (the slowest; the fastest {fastest})"));
-    let (fastest, rails_count) = (fastest.unwrap_or_default(), count(rails.count, "rail"));
-    format!("{rails_count} of {}{fastest} by {}", rails.rate, rails.from)
+    let shown = |fastest| format!(" (the slowest; the fastest {fastest})");
+    let fastest = rails.fastest.map_or(String::new(), shown);
+    let number = count(rails.count, "rail");
+    format!("{number} of {}{fastest} by {}", rails.rate, rails.from)
 }
 
 /// Version and network, if the log shows a network.
