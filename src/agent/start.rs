@@ -81,14 +81,9 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
 
 /// An evaluator with the configuration's settings.
 pub(super) fn evaluator(config: &Config, policy: Policy, memory: Memory) -> Evaluator {
-    Evaluator::new(
-        config.agent.node_name.clone(),
-        policy,
-        config.rails.clone(),
-        memory,
-        config.hysteresis.clone(),
-    )
-    .on_platform(config.platform.clone())
+    let (node, rails) = (config.agent.node_name.clone(), config.rails.clone());
+    let evaluator = Evaluator::new(node, policy, rails, memory, config.hysteresis.clone());
+    evaluator.on_platform(config.platform.clone())
 }
 
 /// The report until the first sample: everything is unknown. Those that follow count from 1.

@@ -114,11 +114,7 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
             },
             Tainting::Want => WantedTaint::Keep,
         },
-        end_startup: taints
-            && matches!(
-                report.state,
-                State::Ready | State::Degraded | State::NoFabric
-            ),
+        end_startup: taints && !matches!(report.state, State::Unready | State::Unknown),
     })
 }
 
@@ -129,20 +125,16 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
     let path = report.gpudirect.path;
+    let path = (path != Path::Unknown).then(|| port_view::word(path));
     let gds = port_view::gds_ready(report);
+    let gds = gds.map(|_| port_view::gds_name(gds).to_string());
     let wants = [
         (names::FABRIC, Some(report.state.as_str().to_string())),
         (names::FABRIC_KIND, fabric_kind(&rails, count, enumerated)),
         (names::RAILS, enumerated.then(|| count.to_string())),
         (names::RAIL_GBPS, rail_gbps(&rails)),
-        (
-            names::GPUDIRECT,
-            (path != Path::Unknown).then(|| port_view::word(path)),
-        ),
-        (
-            names::GDS,
-            gds.map(|_| port_view::gds_name(gds).to_string()),
-        ),
+        (names::GPUDIRECT, path),
+        (names::GDS, gds),
     ];
     let own = |(name, want)| (names.own(name), want);
     wants.into_iter().map(own).collect()

@@ -47,7 +47,7 @@ const PUBLISHED_MAX: usize = 128;
 pub(super) struct EventRecorder {
     node: String,
     deadline: Duration,
-    on_node: VecDeque<EventRequest>,
+    pub on_node: VecDeque<EventRequest>,
     on_pods: VecDeque<EventRequest>,
     /// What was published lately.
     published: Vec<Event>,
@@ -100,11 +100,6 @@ impl EventRecorder {
             }
         }
         queue.push_back(request);
-    }
-
-    /// Queues an event on the Node before all others.
-    pub fn push_first(&mut self, request: EventRequest) {
-        self.on_node.push_front(request);
     }
 
     /// Drops all that wait.

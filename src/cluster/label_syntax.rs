@@ -8,10 +8,8 @@ const LABEL_VALUE_MAX: usize = 63;
 /// Text as a label's value: other characters become dashes, and it is cut at 63 and trimmed at both
 /// ends.
 pub(super) fn label_value(text: &str) -> String {
-    let plain = text.replace(
-        |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c),
-        "-",
-    );
+    let odd = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    let plain = text.replace(odd, "-");
     let plain = plain.get(..LABEL_VALUE_MAX).unwrap_or(&plain);
     plain
         .trim_matches(|c: char| !c.is_ascii_alphanumeric())

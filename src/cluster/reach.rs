@@ -35,11 +35,8 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
         let reach = async {
             let (client, namespace) = api::connect(&settings, &limits, None).await?;
             let names = Names::new(&settings);
-            reach(
-                &NodeApi::new(client, &namespace, node, &names, limits),
-                limits,
-            )
-            .await
+            let api = NodeApi::new(client, &namespace, node, &names, limits);
+            reach(&api, limits).await
         };
         match reach.await {
             Ok(Reach::Others(other)) => tracing::warn!(

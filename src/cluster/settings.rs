@@ -158,10 +158,8 @@ impl ClusterSettings {
         }
         let label = &self.budget_group_label;
         if !label.is_empty() && !label_syntax::is_label_key(label) {
-            complain(
-                "budget_group_label",
-                format!("{label:?} is not a label key"),
-            );
+            let message = format!("{label:?} is not a label key");
+            complain("budget_group_label", message);
         }
         if let Err(message) = label_syntax::parse_selector(&self.budget_selector) {
             complain("budget_selector", message);

@@ -44,10 +44,8 @@ impl Mutes {
     /// What is muted at a moment, the taint left out.
     pub fn checks(&self, now: jiff::Timestamp) -> impl Iterator<Item = &str> {
         let stands = move |(what, until): &(&String, &_)| *what != TAINT && now < **until;
-        self.until
-            .iter()
-            .filter(stands)
-            .map(|(what, _)| what.as_str())
+        let standing = self.until.iter().filter(stands);
+        standing.map(|(what, _)| what.as_str())
     }
 
     /// Whether the taint is muted at a moment.

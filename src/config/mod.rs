@@ -27,7 +27,6 @@ use crate::glob::Glob;
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde_json::Value;
-use std::path::PathBuf;
 
 section! {
     /// All settings, validated.
@@ -62,11 +61,6 @@ impl Config {
     /// Whether RDMA netlink may be used.
     pub fn uses_netlink(&self) -> bool {
         self.agent.rdma_source != RdmaSource::Sysfs
-    }
-
-    /// The kernel log's path, below the host root.
-    pub fn kmsg_path(&self) -> PathBuf {
-        self.agent.host_root.join(&self.agent.kmsg)
     }
 
     /// Everything wrong with the settings as a whole, as (key, sentence); empty if they are valid.

@@ -92,10 +92,8 @@ impl FleetApi {
             message: format!("no agent runs on {node:?}, by the pods of namespace {namespace:?}"),
         })?;
         let form = style.map_or(String::new(), |style| format!("?{}", style.query()));
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/pods/{}/proxy/report{form}",
-            address(&pod)
-        );
+        let pod = address(&pod);
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/proxy/report{form}");
         const WHAT: &str = "ask the agent by the pod proxy";
         let request = hyper::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| ApiError::other(WHAT, error))?;

@@ -126,11 +126,10 @@ fn attributes(node: &NodeView) -> Vec<Attribute> {
     let value = |(key, kind): &(&str, _)| Some((*kind, node.labels.get(*key)?.clone()));
     let versions = VERSIONS.iter().filter_map(value);
     let programs = ["kernel", "image"].into_iter().zip(node.versions.clone());
-    topology::places(&node.labels)
-        .into_iter()
-        .chain(versions)
-        .chain(programs)
-        .filter(|(_, value)| !value.is_empty())
+    let places = topology::places(&node.labels).into_iter();
+    let all = places.chain(versions).chain(programs);
+    let known = all.filter(|(_, value)| !value.is_empty());
+    known
         .map(|(kind, value)| Attribute { kind, value })
         .collect()
 }
@@ -179,10 +178,8 @@ impl FleetNode {
 
     /// Whether something is wrong with it, or may be.
     pub fn is_faulty(&self) -> bool {
-        matches!(
-            self.state,
-            Some(State::Unready | State::Unknown | State::Degraded)
-        )
+        let fine = |state| matches!(state, State::Ready | State::NoFabric);
+        self.state.is_some_and(|state| !fine(state))
     }
 
     /// Judges by the clock what the Node object leaves to it: mutes that ended, and an agent that has been

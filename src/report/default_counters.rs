@@ -117,12 +117,8 @@ pub fn traffic(counters: &PortCounters) -> impl Iterator<Item = (&'static str, O
     DEFAULTS.traffic.iter().map(move |of| {
         let hardware = |name: &&str| value(&counters.hw, name);
         let own = || of.hardware.iter().find_map(hardware);
-        let sum = || {
-            of.sum
-                .iter()
-                .filter_map(hardware)
-                .reduce(u64::saturating_add)
-        };
+        let parts = of.sum.iter().filter_map(hardware);
+        let sum = || parts.reduce(u64::saturating_add);
         let pma = value(&counters.pma, of.pma);
         (of.family, pma.or_else(own).or_else(sum))
     })

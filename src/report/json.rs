@@ -1,14 +1,12 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
-use super::port_view::{self, ReportedPort};
+use super::port_view::{self, ReportedPort, wall_at as time};
 use super::{ClusterStatus, Report, default_counters};
 use crate::check::Finding;
 use crate::observe::gpudirect::{MODULES_OF_INTEREST, Module};
 use crate::observe::rdma::{PhysState, PortState};
 use crate::readiness;
-use crate::units::Millis;
-use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -91,10 +89,6 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
             }
         }),
     }
-}
-
-fn time(report: &Report, at: Millis) -> Option<Timestamp> {
-    port_view::wall_at(report, at)
 }
 
 fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<'a> {

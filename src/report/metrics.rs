@@ -126,13 +126,8 @@ fn findings(out: &mut Exposition, report: &Report) {
             let cause = (report.cause(finding))
                 .filter(|cause| (cause.weight, cause.status) >= (finding.weight, finding.status))
                 .map_or("", |cause| &cause.reason);
-            let labels = [
-                &*finding.check,
-                &finding.subject,
-                &finding.reason,
-                status,
-                cause,
-            ];
+            let (check, subject, reason) = (&*finding.check, &finding.subject, &finding.reason);
+            let labels = [check, subject, reason, status, cause];
             out.push("selvage_finding", &labels, true);
         }
     }

@@ -63,10 +63,8 @@ fn one(page: &mut Page, input: &Input) {
         notes: &[],
         remedies: &verdict.remedies,
     };
-    page.verdict(
-        (colour, word, format!("{name}: {}", verdict.summary)),
-        &parts,
-    );
+    let summary = format!("{name}: {}", verdict.summary);
+    page.verdict((colour, word, summary), &parts);
 }
 
 /// Connections that were logged, by transport: `net_ib 8, p2p 4`.

@@ -132,13 +132,11 @@ fn config_space(pci: &PciSpec) -> Vec<u8> {
 pub(super) fn device(spec: &NodeSpec, device: &RdmaSpec) -> Tree {
     let mut tree = Tree::default();
     let (name, path) = (&device.name, spec.rdma_path(device));
+    let node_type = numbered(NODE_TYPES, device.node_type, "<unknown>");
     tree.lines(
         &path,
         &[
-            (
-                "node_type",
-                &numbered(NODE_TYPES, device.node_type, "<unknown>"),
-            ),
+            ("node_type", &node_type),
             ("node_guid", &groups(device.guid)),
             ("sys_image_guid", &groups(device.image_guid)),
             ("node_desc", &format_args!("{} {name}", spec.hostname)),
@@ -267,7 +265,7 @@ pub(super) fn netdev(spec: &NodeSpec, netdev: &NetdevSpec) -> Tree {
     let mut tree = Tree::default();
     let (name, path) = (&netdev.name, spec.netdev_path(netdev));
     let up = netdev.admin_up && netdev.carrier;
-    let changes = netdev.carrier_changes;
+    let (changes, flags) = (netdev.carrier_changes, 0x1002 | u32::from(netdev.admin_up));
     tree.lines(
         &path,
         &[
@@ -278,10 +276,7 @@ pub(super) fn netdev(spec: &NodeSpec, netdev: &NetdevSpec) -> Tree {
             ("dev_port", &netdev.dev_port),
             ("duplex", &"full"),
             ("address", &hardware_address(netdev)),
-            (
-                "flags",
-                &format_args!("{:#x}", 0x1002 | u32::from(netdev.admin_up)),
-            ),
+            ("flags", &format_args!("{flags:#x}")),
             ("operstate", &if up { "up" } else { "down" }),
             ("carrier_changes", &changes),
             ("carrier_up_count", &changes.div_ceil(2)),
@@ -431,12 +426,8 @@ fn modules(tree: &mut Tree, spec: &NodeSpec) {
 
 fn buses(tree: &mut Tree, spec: &NodeSpec) {
     tree.dir("sys/bus/pci/devices");
-    let drivers: BTreeSet<&str> = spec
-        .pci
-        .values()
-        .filter_map(|pci| pci.driver.as_deref())
-        .collect();
-    for driver in drivers {
+    let drivers = spec.pci.values().filter_map(|pci| pci.driver.as_deref());
+    for driver in drivers.collect::<BTreeSet<&str>>() {
         let at = format!("sys/bus/pci/drivers/{driver}/module");
         tree.link(at, format!("sys/module/{driver}"));
     }

@@ -270,10 +270,8 @@ impl NodeSpec {
     /// The first port of a device.
     pub(super) fn port_mut(&mut self, device: &str) -> Option<&mut PortSpec> {
         let mut devices = self.rdma.iter_mut();
-        devices
-            .find(|known| known.name == device)?
-            .ports
-            .first_mut()
+        let device = devices.find(|known| known.name == device)?;
+        device.ports.first_mut()
     }
 
     /// A network device by name.

@@ -15,32 +15,6 @@ const NO_COUNT: &str = "the column #wrong does not hold a count (-3, nan)";
 
 const WHOLE_OUTPUT: &str = "Give the whole output, apart from NCCL's lines, which cut into it: NCCL_DEBUG_FILE=/tmp/nccl.%h.%p, and that file as a second part of the input (cat).";
 
-/// What to do, by reason code.
-const REMEDIES: &str = "\
-WrongResults: Take the node out of use and find the one that computes or moves data wrongly: run pairs of nodes, then each alone; check Xids (selvage check), memory errors (nvidia-smi -q -d ECC), NCCL's version, and GPUDirect with an IOMMU or ACS on.
-SeparateRuns: Build nccl-tests with MPI=1 and start it by mpirun or srun --mpi=pmix: only then do processes join into one communicator.
-TestFailed: selvage nccl on its log (NCCL_DEBUG=INFO) names what failed.
-NodesNotShown: Give the header of the output too (# Rank … on HOST …), or NCCL's log (NCCL_DEBUG=INFO).
-RanksUnclear: Give NCCL's log too (NCCL_DEBUG=INFO): it names the number of ranks. If --collective names another benchmark than the one that ran, correct it.
-OneNode: Run it on two or more nodes, one rank for each GPU.
-TcpInLog: selvage nccl on this log says what led to TCP; remove what asks for it (NCCL_NET=Socket, NCCL_IB_DISABLE=1), and give the pod its RDMA devices.
-OnlySmallSizes: Run it up to large sizes: -b 8 -e 8G -f 2.
-NoRows: Run it up to large sizes: -b 8 -e 8G -f 2.
-CollectiveNotNamed: Name it: --collective alltoall, --collective all_gather or another (its program's name without _perf); their limits differ much.
-NvlinkBetweenNodes: Measure the rails with NCCL_MNNVL_ENABLE=0.
-RailsNotKnown: Name them: --rails 8 --rate-gbps 400, or --node-report FILE with a node's /report (curl -s http://NODE:9949/report); on a GPU node of the test neither is needed.
-NotJudged: Judge the rails by all_reduce, all_gather, reduce_scatter or alltoall.
-MoreThanTheRails: Give the rails that these nodes have (--rails, --rate-gbps, --node-report); if NVLink joins the nodes (MNNVL), rails do not limit them.
-RailsOfAGpuNotKnown: Run one rank for each GPU, or give the number of GPUs of a node: --gpus N.
-FallsWithSize: What lasts longer is slower: run large sizes alone and for minutes (-b 1G -e 8G -n 200) and meanwhile watch PFC pauses, congestion marks and retransmissions (selvage check), and throttling of GPUs and NICs (nvidia-smi -q -d PERFORMANCE).
-Unfinished: Find what ended it: the launcher's last lines, the pod's state (OOMKilled, Evicted, a deadline), the kernel log of its nodes (selvage kmsg); then run it to its end, and give the whole output.
-ResultsUnclear: Run it again with -c 1, and give its output unchanged.";
-
-fn remedy(reason: &str) -> Option<&'static str> {
-    let mut lines = REMEDIES.lines();
-    lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "))
-}
-
 /// Everything known about a run.
 pub(super) struct Case<'a> {
     pub run: &'a Run,
@@ -71,7 +45,7 @@ impl Case<'_> {
             verdict,
             reason,
             summary,
-            remedies: remedy(reason).map(str::to_string).into_iter().collect(),
+            remedies: Vec::from_iter(super::remedy(reason).map(str::to_string)),
             ..self.measured.clone()
         }
     }
@@ -306,9 +280,9 @@ impl Case<'_> {
             notes.push(NO_COUNT.into());
         }
         if run.torn_rows > 0 {
+            let rows = format!("{} of the table's rows are left out", run.torn_rows);
             notes.push(format!(
-                "{} of the table's rows are left out: cut by other lines, or their figures disagree",
-                run.torn_rows
+                "{rows}: cut by other lines, or their figures disagree"
             ));
         }
         if !run.is_over() && !run.rows.is_empty() && reason != "Unfinished" {

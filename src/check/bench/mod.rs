@@ -34,6 +34,14 @@ pub const FALL: f64 = 0.7;
 /// Above this multiple of what is possible, the rails given are not those of the nodes.
 pub const TOLERANCE: f64 = 1.05;
 
+/// What to do, by reason code: `REASON: TEXT`.
+const REMEDIES: &str = include_str!("remedies.txt");
+
+fn remedy(reason: &str) -> Option<&'static str> {
+    let mut lines = REMEDIES.lines();
+    lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "))
+}
+
 /// Judges a run. `nccl` is the verdict on NCCL's log in the same input, if there are lines of NCCL's;
 /// `name` is the benchmark that the user names.
 pub fn judge(

@@ -143,7 +143,6 @@ impl<'a> Choice<'a> {
         };
         let message = format!("{}: {name} has only the link-local address {at}", self.lead);
         Item::degraded("LinkLocalAddress", message)
-            .fix("give the interface an address, or NCCL_SOCKET_IFNAME: another one")
             .when(is_link_local && context.is_many_nodes())?;
         Ok(match self.list.as_ref().filter(|list| !list.excludes) {
             Some(list) => self.judge_names(context, list),

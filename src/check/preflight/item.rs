@@ -56,7 +56,7 @@ impl Item {
             status,
             reason,
             message: message.into(),
-            remedy: String::new(),
+            remedy: reason.map_or("", remedy).into(),
             evidence: BTreeMap::new(),
         }
     }
@@ -97,6 +97,15 @@ impl Item {
         self.evidence.insert(name, value.into());
         self
     }
+}
+
+/// What to change where the reason alone says it: `REASON: TEXT`.
+const REMEDIES: &str = include_str!("remedies.txt");
+
+fn remedy(reason: &str) -> &'static str {
+    let mut lines = REMEDIES.lines();
+    let text = lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "));
+    text.unwrap_or_default()
 }
 
 /// What was read, or the item that says why nothing was; `otherwise` is said where there is no fault.

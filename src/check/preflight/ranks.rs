@@ -9,10 +9,6 @@ use crate::observe::container::Environment;
 const PER_NODE: &str = "PET_NPROC_PER_NODE";
 const PER_NODE_WORDS: &[&str] = &["auto", "cpu", "gpu", "xpu"];
 
-/// Remedy for more processes than GPUs.
-const MORE_GPUS: &str =
-    "resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)";
-
 /// Names of all rank variables that are set.
 fn set_names(environment: &Environment) -> Vec<&'static str> {
     let names = PROCESSES.concat().into_iter().chain(NODES.concat());
@@ -103,7 +99,7 @@ fn more_ranks_than_gpus(
         .map(|message| format!("{message}: two ranks would share one, which NCCL refuses"));
     let counts = || ["LOCAL_WORLD_SIZE", PER_NODE].into_iter();
     let message = rank.or_else(|| counts().find_map(|name| at_least(name, gpus + 1)))?;
-    Some(Item::failing("MoreRanksThanGpus", message).fix(MORE_GPUS))
+    Some(Item::failing("MoreRanksThanGpus", message))
 }
 
 #[cfg(test)]

@@ -34,10 +34,7 @@ const NAMES: &str = "WORLD_SIZE NNODES NUM_NODES NODE_RANK RANK LOCAL_WORLD_SIZE
     CUDA_VISIBLE_DEVICES";
 
 /// Annotations by which networks, and with them RDMA devices, are given to a pod: Multus, GKE.
-const NETWORKS: [&str; 2] = [
-    "k8s.v1.cni.cncf.io/networks",
-    "networking.gke.io/interfaces",
-];
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks networking.gke.io/interfaces";
 
 /// The facts of a pod; `None` where its names or containers are missing or of another type than the
 /// API has.
@@ -56,7 +53,9 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
     let spec = pod.get("spec")?;
     // Claims of the whole pod may be for any of its containers.
     let claims = list(spec, "resourceClaims").next().is_some()
-        || NETWORKS.iter().any(|name| annotations.contains_key(*name));
+        || NETWORKS
+            .split(' ')
+            .any(|name| annotations.contains_key(name));
     let sidecars = list(spec, "initContainers")
         .filter(|container| text(container, "restartPolicy") == Some("Always"));
     let mut containers = BTreeMap::new();

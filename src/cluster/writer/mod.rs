@@ -326,7 +326,7 @@ impl Writer {
         {
             let label = view.labels.get(&self.context.names.own(names::FABRIC));
             if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
-                self.events.push_first(first);
+                self.events.on_node.push_front(first);
             }
         }
     }
