@@ -161,7 +161,7 @@ pub enum Action {
 }
 
 /// The word for an enumerated value, as JSON, labels and pages have it; `unknown` where it has none.
-pub fn word(value: impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         _ => "unknown".into(),

@@ -125,7 +125,7 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
     let path = report.gpudirect.path;
-    let path = (path != Path::Unknown).then(|| port_view::word(path));
+    let path = (path != Path::Unknown).then(|| port_view::word(&path));
     let gds = port_view::gds_ready(report);
     let gds = gds.map(|_| port_view::gds_name(gds).to_string());
     let wants = [

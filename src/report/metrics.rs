@@ -186,7 +186,7 @@ fn gpudirect(out: &mut Exposition, report: &Report) {
     }
     for path in [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown] {
         let here = path == report.gpudirect.path;
-        out.push("selvage_gpudirect_path", &[&port_view::word(path)], here);
+        out.push("selvage_gpudirect_path", &[&port_view::word(&path)], here);
     }
     out.push("selvage_gds_ready", &[], port_view::gds_ready(report));
     let facts = port_view::gpudirect(report);

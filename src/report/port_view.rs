@@ -62,10 +62,10 @@ impl ReportedPort<'_> {
 
     /// Logical state, with the physical one where the port is known not to be up.
     pub fn state_text(&self) -> String {
-        let state = word(self.state());
+        let state = word(&self.state());
         match self.is_up() || self.state().is_none() {
             true => state,
-            false => format!("{state}/{}", word(self.phys_state())),
+            false => format!("{state}/{}", word(&self.phys_state())),
         }
     }
 

@@ -168,7 +168,7 @@ fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
         };
         others.iter().map(one).collect()
     } else {
-        counted(others.iter().map(|port| port_view::word(port.state())))
+        counted(others.iter().map(|port| port_view::word(&port.state())))
     };
     if !listed.is_empty() {
         page.wrapped("Other ports: ", 13, &listed.join(", "));
@@ -213,7 +213,7 @@ fn node_facts(page: &mut Page, report: &Report) {
         format!(" (driver {}{kind})", driver.version)
     });
     let gds = port_view::gds_name(port_view::gds_ready(report));
-    let path = port_view::word(report.gpudirect.path);
+    let path = port_view::word(&report.gpudirect.path);
     let why = match report.gpudirect.why.as_slice() {
         [] => String::new(),
         why => format!(" ({})", why.join("; ")),

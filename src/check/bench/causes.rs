@@ -40,7 +40,7 @@ fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> RailKind {
 /// What to do about rails of a kind: `AllRails` to see whether all are in use, `EachNode` if nothing in
 /// particular is found.
 fn advice(what: &str, kind: RailKind) -> String {
-    let text = super::remedy(&format!("{what}.{}", word(kind)));
+    let text = super::remedy(&format!("{what}.{}", word(&kind)));
     text.unwrap_or_default().to_string()
 }
 

@@ -45,7 +45,7 @@ fn info(out: &mut Exposition, port: &ReportedPort<'_>) {
         &port.number,
         &port.pci().unwrap_or_default(),
         port.port.netdev.as_deref().unwrap_or_default(),
-        &port_view::word(port.port.link_layer),
+        &port_view::word(&port.port.link_layer),
         &port.device.driver,
         port.device.firmware.as_deref().unwrap_or_default(),
         match port.role.map(|role| role.role) {

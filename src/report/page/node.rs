@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
             .filter(|device| device.pci.is_some_and(is_nearest))
             .map(|device| device.name.as_str())
             .collect();
-        let how = port_view::word(best);
+        let how = port_view::word(&best);
         Some(format!("{} ({how})", joined(&names, ", ", 4)))
     }
 

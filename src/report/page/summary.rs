@@ -55,7 +55,7 @@ impl Context<'_> {
         let path = self.report.gpudirect.path;
         let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
         let missing = (path == Path::None && wanted).then_some(Severity::Degraded);
-        let path = Tile::new("GPUDirect RDMA", port_view::word(path), missing, "");
+        let path = Tile::new("GPUDirect RDMA", port_view::word(&path), missing, "");
         let mut tiles = vec![self.rails(), self.gpus(), path, self.findings_tile()];
         tiles.extend(self.jobs_tile());
         tiles.extend(self.taint_tile());
