@@ -4,7 +4,7 @@
 use super::catalogue::embedded;
 use super::port_view::ReportedPort;
 use crate::observe::counters::{Counts, PMA_SATURATING, PortCounters};
-use crate::observe::rdma::{Function, LinkLayer};
+use crate::observe::rdma::LinkLayer;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -83,12 +83,6 @@ pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
     hw_selection(driver).is_some_and(|hw| {
         hw.errors.contains(&name) || (layer == LinkLayer::Ethernet && hw.congestion.contains(&name))
     })
-}
-
-/// VFs lent to guests are the guests' to watch: by default they are listed without counters. A node
-/// may have hundreds.
-pub fn counted_by_default(port: &ReportedPort<'_>) -> bool {
-    port.device.function != Function::VirtualOfHost
 }
 
 /// Error counters of a port that are not zero, by name: all of PMA's that saturate but the

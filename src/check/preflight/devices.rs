@@ -38,13 +38,12 @@ pub(super) fn uverbs(context: &Context<'_>) -> Judged {
     let item = if !refused.is_empty() {
         judge_refused(context, devices, open.is_empty())
     } else if !not_asked.is_empty() {
-        let item = Item::unknown(
-            "NoThread",
-            format!(
-                "no thread could be started to open {}: this container's process limit is reached, and NCCL starts threads too",
-                list(&not_asked)
-            ),
+        let why = "this container's process limit is reached, and NCCL starts threads too";
+        let message = format!(
+            "no thread could be started to open {}: {why}",
+            list(&not_asked)
         );
+        let item = Item::unknown("NoThread", message);
         context.if_rdma_matters(item)
     } else if open.is_empty() {
         let (number, names) = (count(not_given.len(), "RDMA device"), list(&not_given));

@@ -84,24 +84,22 @@ fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAd
 }
 
 fn answered(connection: &Connection, (name, value): (&str, &str), target: &str, all: &str) -> Item {
+    let at = format!("{target} ({all})");
     match connection {
-        Connection::Connected => Item::ok(format!("{target} ({all}) is listening")),
+        Connection::Connected => Item::ok(format!("{at} is listening")),
         Connection::NotTried => Item::ok(format!(
             "{value} resolves to {all}; no port is set to connect to"
         )),
         // The host is reachable, or the address is that of a Service without a pod.
         Connection::Refused => {
-            let message = format!(
-                "{target} ({all}) answers, and nothing listens there yet: rank 0 may not have started"
-            );
+            let why = "nothing listens there yet: rank 0 may not have started";
+            let message = format!("{at} answers, and {why}");
             Item::new(ItemStatus::Skipped, Some("MasterNotListening"), message)
         }
-        Connection::TimedOut => Item::degraded(
-            "MasterSilent",
-            format!(
-                "{target} ({all}) does not answer: rank 0's pod is not up, or a NetworkPolicy drops the packets"
-            ),
-        ),
+        Connection::TimedOut => {
+            let why = "rank 0's pod is not up, or a NetworkPolicy drops the packets";
+            Item::degraded("MasterSilent", format!("{at} does not answer: {why}"))
+        }
         Connection::Failed(why) => {
             Item::degraded("MasterUnreachable", format!("{name}={value}: {why}"))
         }
