@@ -100,23 +100,14 @@ pub async fn run(
     serve::watch(&guard, &supervisor);
     let (reports, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
-    let cluster = cluster::Cluster::start(
-        &config,
-        link,
-        report_rx.clone(),
-        stop_rx.clone(),
-        &supervisor,
-    );
+    let (seen, stop) = (report_rx.clone(), stop_rx.clone());
+    let cluster = cluster::Cluster::start(&config, link, seen, stop, &supervisor);
     let known_clock = Arc::new(OnceLock::new());
     tokio::spawn(systemd::notify(report_rx.clone(), supervisor.clone()));
     let serve = ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
-        stats: serve::stats(
-            Arc::clone(&guard),
-            supervisor.clone(),
-            Arc::clone(&known_clock),
-        ),
+        stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
         options: metrics_options(&config),
         limits: Limits::default(),
         guard,
@@ -252,13 +243,8 @@ impl Node {
             supervisor: supervisor.clone(),
         };
         let jobs = NodeJobs::start(config, &inputs, wakes);
-        let start::Found {
-            host,
-            boot_id,
-            saved,
-            uptime,
-            ..
-        } = found;
+        let (host, boot_id) = (found.host, found.boot_id);
+        let (saved, uptime) = (found.saved, found.uptime);
         let restricted = saved.restricted_of(boot_id.as_deref());
         let memory = saved.memory_to_restore(boot_id.as_deref());
         let (own, boot) = (Arc::clone(&host), boot_id.clone());
@@ -360,15 +346,13 @@ impl Node {
         let facts = self.cluster.node();
         self.evaluator.mute(facts.mutes.checks(wall));
         let devices = facts.offer.as_deref().map(crate::cluster::node::devices);
-        self.evaluator
-            .set_jobs(self.jobs.current(devices.as_ref(), self.tcp));
+        let jobs = self.jobs.current(devices.as_ref(), self.tcp);
+        self.evaluator.set_jobs(jobs);
         self.evaluator.set_offer(facts.offer.clone());
-        let mut report = self.evaluator.evaluate(
-            self.sampler.snapshot(Some(wall)),
-            Look::Watching {
-                full_window: self.full_window,
-            },
-        );
+        let full_window = self.full_window;
+        let snapshot = self.sampler.snapshot(Some(wall));
+        let look = Look::Watching { full_window };
+        let mut report = self.evaluator.evaluate(snapshot, look);
         self.tcp = report.profile.gpudirect_tcp();
         let now = report.snapshot.at;
         if facts.found_tainted == Some(true) && !self.node_seen {
@@ -378,10 +362,9 @@ impl Node {
         self.hold.be_patient(passes_within(&report.findings));
         let tainting = self.hold.update(report.state, report.full_window, now);
         // Until the Node has been seen, it is unknown whether it carries the taint.
-        report.tainting = if self.node_seen {
-            tainting
-        } else {
-            Tainting::Keep
+        report.tainting = match self.node_seen {
+            true => tainting,
+            false => Tainting::Keep,
         };
         report.taint_muted = facts.mutes.taint(wall);
         let hold_settled = match tainting {
@@ -481,13 +464,11 @@ pub fn plan(config: &Config) -> Plan {
 
 /// How much is exported.
 pub fn metrics_options(config: &Config) -> Options {
-    Options {
-        detail: if config.counters.full {
-            Detail::Full
-        } else {
-            Detail::Default
-        },
-    }
+    let detail = match config.counters.full {
+        true => Detail::Full,
+        false => Detail::Default,
+    };
+    Options { detail }
 }
 
 #[cfg(test)]

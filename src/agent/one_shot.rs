@@ -1,7 +1,7 @@
 //! One sample and its verdict, for `selvage check` and `selvage metrics`.
 
 use super::plan;
-use super::start::{self, Found};
+use super::start;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
@@ -16,21 +16,13 @@ use std::sync::Arc;
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
 /// is written.
 pub async fn sample_once(config: &Config) -> Report {
-    let Found {
-        host,
-        boot_id,
-        uptime,
-        saved,
-        ..
-    } = start::find(config, false).await;
+    let found = start::find(config, false).await;
+    let (host, boot_id) = (found.host, found.boot_id);
+    let (saved, uptime) = (found.saved, found.uptime);
     let clock = Clock::starting_at(start::moment(host.is_live(), uptime));
-    let mut sampler = Sampler::new(
-        Arc::clone(&host),
-        plan(config),
-        clock,
-        boot_id.clone(),
-        saved.restricted_of(boot_id.as_deref()),
-    );
+    let restricted = saved.restricted_of(boot_id.as_deref());
+    let (own, boot) = (Arc::clone(&host), boot_id.clone());
+    let mut sampler = Sampler::new(own, plan(config), clock, boot, restricted);
     let mut policy = config.policy.clone();
     // There is one sample: what it lacks is gone.
     policy.device_missing.missed = 1;

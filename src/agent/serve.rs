@@ -145,16 +145,17 @@ pub(super) fn announce(listener: &TcpListener, config: &Config, guard: &TlsAuth)
         return;
     };
     let root = config.agent.host_root.display();
-    let (tls, node) = (guard.is_tls(), &config.agent.node_name);
+    let (access, node) = (guard.access(), &config.agent.node_name);
+    let tls = access.tls.is_some();
     tracing::info!(%address, tls, %root, %node, "serving metrics, report and status page");
     let address = address.ip();
-    if guard.has_tokens() && !guard.is_tls() && !address.is_loopback() {
+    if access.has_tokens() && !tls && !address.is_loopback() {
         tracing::warn!(
             "serve.token_file is set without serve.tls_cert: tokens cross the network unencrypted"
         );
     }
     let now = jiff::Timestamp::now().as_second();
-    if guard.certificate_expires().is_some_and(|end| end <= now) {
+    if access.expires.is_some_and(|end| end <= now) {
         tracing::warn!("serve.tls_cert has expired");
     }
 }
@@ -169,7 +170,7 @@ pub(super) fn stats(
     let has_files = guard.has_files();
     move || AgentStats {
         now: Some(clock.get().map_or_else(crate::clock::monotonic, Clock::now)),
-        certificate_expires: guard.certificate_expires(),
+        certificate_expires: guard.access().expires,
         reload_failures: has_files.then(|| guard.reload_failures()),
         tasks: (supervisor.status().iter())
             .map(|task| (task.name, task.up, task.panics))

@@ -43,26 +43,20 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let root = config.agent.host_root.clone();
     let asked = blocking::ask("host", move || Host::new(root)).await;
     let host = Arc::new(asked.unwrap_or_else(|| Host::new(&config.agent.host_root)));
-    let boot_id = {
-        let host = Arc::clone(&host);
-        blocking::ask("boot-id", move || machine::boot_id(&host))
-    };
+    let own = Arc::clone(&host);
+    let boot_id = blocking::ask("boot-id", move || machine::boot_id(&own));
     // A running kernel's clock is this process's own.
-    let uptime = {
-        let host = Arc::clone(&host);
-        let of_tree = move || (!host.is_live()).then(|| machine::uptime(&host)).flatten();
-        blocking::ask("uptime", of_tree)
-    };
+    let own = Arc::clone(&host);
+    let of_tree = move || (!own.is_live()).then(|| machine::uptime(&own)).flatten();
+    let uptime = blocking::ask("uptime", of_tree);
     let state = StateDir::new(config.agent.state_dir.as_deref());
-    let saved = {
-        let state = state.clone();
-        blocking::ask("saved", move || {
-            if keep {
-                state.prepare();
-            }
-            state.load()
-        })
-    };
+    let own = state.clone();
+    let saved = blocking::ask("saved", move || {
+        if keep {
+            own.prepare();
+        }
+        own.load()
+    });
     let (boot_id, uptime, saved) = tokio::join!(
         tokio::time::timeout(patience, boot_id),
         tokio::time::timeout(patience, uptime),
@@ -87,14 +81,9 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
 
 /// An evaluator with the configuration's settings.
 pub(super) fn evaluator(config: &Config, policy: Policy, memory: Memory) -> Evaluator {
-    Evaluator::new(
-        config.agent.node_name.clone(),
-        policy,
-        config.rails.clone(),
-        memory,
-        config.hysteresis.clone(),
-    )
-    .on_platform(config.platform.clone())
+    let (node, rails) = (config.agent.node_name.clone(), config.rails.clone());
+    let evaluator = Evaluator::new(node, policy, rails, memory, config.hysteresis.clone());
+    evaluator.on_platform(config.platform.clone())
 }
 
 /// The report until the first sample: everything is unknown. Those that follow count from 1.

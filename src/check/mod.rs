@@ -160,10 +160,12 @@ pub enum Action {
     CallProvider,
 }
 
-/// The word for an enumerated value, as JSON, labels and pages have it.
+/// The word for an enumerated value, as JSON, labels and pages have it; `unknown` where it has none.
 pub fn word(value: &impl Serialize) -> String {
-    let word = serde_json::to_value(value).unwrap_or_default();
-    word.as_str().unwrap_or_default().to_string()
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "unknown".into(),
+    }
 }
 
 /// How long to look before believing, as the debounce machine takes it.

@@ -69,10 +69,8 @@ fn unknown_flag(error: &clap::Error) -> Option<(String, String)> {
     if error.kind() != ErrorKind::UnknownArgument || !flag.starts_with("--") {
         return None;
     }
-    let meant = match (
-        config::flag_hint(flag.trim_start_matches('-')),
-        error.get(ContextKind::SuggestedArg),
-    ) {
+    let setting = config::flag_hint(flag.trim_start_matches('-'));
+    let meant = match (setting, error.get(ContextKind::SuggestedArg)) {
         (Some(set), _) => format!("; use {set}"),
         (None, Some(ContextValue::String(near))) => format!("; did you mean {near}?"),
         _ => String::new(),
@@ -118,13 +116,8 @@ fn files() -> Arg {
 /// A shell's script that completes the command line.
 pub(super) fn completions(matches: &ArgMatches) -> String {
     let shell = matches.get_one::<Shell>("shell").copied();
-    let mut script = Vec::new();
-    clap_complete::generate(
-        shell.unwrap_or(Shell::Bash),
-        &mut command(),
-        "selvage",
-        &mut script,
-    );
+    let (shell, mut script) = (shell.unwrap_or(Shell::Bash), Vec::new());
+    clap_complete::generate(shell, &mut command(), "selvage", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 

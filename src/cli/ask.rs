@@ -27,57 +27,37 @@ pub(super) fn arg() -> Arg {
         .help("Ask the running agent, at http://127.0.0.1:9949 or ADDRESS")
 }
 
-/// An agent to ask.
-pub(super) struct Agent<'a> {
-    address: &'a str,
-    client: AgentClient,
+/// What the agent says that the command line names: the report, and its JSON as it came or, where a
+/// style is wanted, as text. Requests carry the first of the tokens that the agent takes by the same
+/// settings; HTTPS is verified by the system's authorities.
+///
+/// # Errors
+/// Why it cannot be asked, or why nothing is known: no answer in time, or none that may be believed.
+pub(super) async fn report(
+    config: &Config,
+    matches: &ArgMatches,
+    style: Option<Style>,
+) -> Result<(AgentReport, String), String> {
+    let address = matches.get_one::<String>("agent");
+    let address = address.map_or(ADDRESS, String::as_str);
+    let wrong = |why: String| format!("--agent={address}: {why}");
+    let url = url(address).ok_or_else(|| wrong("not an address".into()))?;
+    let client = AgentClient::new(url, token(config)?, PATIENCE).map_err(wrong)?;
+    let failed = |why: String| format!("agent at {address}: {why}");
+    let (report, mut body) = client.report().await.map_err(failed)?;
+    if let Some(style) = style {
+        let path = format!("/report?{}", style.query());
+        body = client.get(&path).await.map_err(failed)?;
+    }
+    Ok((report, String::from_utf8_lossy(&body).into_owned()))
 }
 
-impl<'a> Agent<'a> {
-    /// The agent that the command line names. Requests carry the first of the tokens that the agent
-    /// takes by the same settings; HTTPS is verified by the system's authorities.
-    ///
-    /// # Errors
-    /// Why it cannot be asked.
-    pub fn new(config: &Config, matches: &'a ArgMatches) -> Result<Self, String> {
-        let address = matches
-            .get_one::<String>("agent")
-            .map_or(ADDRESS, String::as_str);
-        let wrong = |why: String| format!("--agent={address}: {why}");
-        let url = url(address).ok_or_else(|| wrong("not an address".into()))?;
-        let token = match &config.serve.token_file {
-            Some(path) => {
-                let text = crate::files::read_regular(path, TOKENS_MAX);
-                let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-                let text = String::from_utf8_lossy(&text);
-                text.lines().next().map(|token| token.trim().to_string())
-            }
-            None => None,
-        };
-        let client = AgentClient::new(url, token, PATIENCE).map_err(wrong)?;
-        Ok(Agent { address, client })
-    }
-
-    /// The report's JSON as it came, and what decides in it; where a style is wanted, as text.
-    ///
-    /// # Errors
-    /// Why nothing is known: no answer in time, or none that may be believed.
-    pub async fn report(&self, style: Option<Style>) -> Result<(AgentReport, String), String> {
-        let asked = async {
-            let body = self.client.get("/report").await?;
-            let asked = AgentReport::parse(&body, jiff::Timestamp::now())?;
-            let body = match style {
-                Some(style) => {
-                    let path = format!("/report?{}", style.query());
-                    self.client.get(&path).await?
-                }
-                None => body,
-            };
-            Ok((asked, String::from_utf8_lossy(&body).into_owned()))
-        };
-        tokio::time::timeout(PATIENCE, asked)
-            .await
-            .unwrap_or_else(|_| Err("no answer within 1 s".into()))
-            .map_err(|why: String| format!("agent at {}: {why}", self.address))
-    }
+fn token(config: &Config) -> Result<Option<String>, String> {
+    let Some(path) = &config.serve.token_file else {
+        return Ok(None);
+    };
+    let text = crate::files::read_regular(path, TOKENS_MAX);
+    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().next().map(|token| token.trim().to_string()))
 }

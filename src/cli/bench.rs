@@ -3,7 +3,8 @@
 use super::complain;
 use super::nccl::{self, Scanned};
 use super::run::{
-    FAILED, USAGE, files_of, host_name, init_log, on_tree, output_form, print_out, style,
+    Status, USAGE, fail, files_of, host_name, init_log, on_tree, output_form, print, refuse_all,
+    style,
 };
 use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
@@ -78,42 +79,31 @@ fn rate(text: &str) -> Result<BitsPerSec, &'static str> {
     }
 }
 
-/// Runs `selvage nccl --bench` and returns the exit status.
-pub(super) fn command(matches: &ArgMatches) -> u8 {
-    let Ok(args) = BenchArgs::from_arg_matches(matches) else {
-        return USAGE;
-    };
+/// Runs `selvage nccl --bench`.
+pub(super) fn command(matches: &ArgMatches) -> Status {
+    let args = BenchArgs::from_arg_matches(matches).map_err(|_| USAGE)?;
     let files = files_of(matches);
-    let rails = match rails(&args, &files, matches) {
-        Ok(rails) => rails,
-        Err(complaints) => {
-            complaints.iter().for_each(complain);
-            return USAGE;
-        }
-    };
+    let rails = rails(&args, &files, matches).map_err(refuse_all)?;
     let (bench, errors) = run(&files, rails, args.collective);
     for error in &errors {
         complain(crate::report::text::clean(error));
     }
-    let printed = print_out(&match output_form(matches) {
+    let printed = print(&match output_form(matches) {
         "json" => crate::report::bench::json(&bench),
         _ => crate::report::bench::text(&bench, style()),
     });
-    if let Some(path) = &args.textfile
-        && let now = jiff::Timestamp::now().as_second()
-        && let Err(error) = check_replaceable(path)
-            .and_then(|()| replace(path, textfile::encode(&bench, now).as_bytes()))
-    {
-        complain(format_args!("{}: {error}", path.display()));
-        return FAILED;
+    if let Some(path) = &args.textfile {
+        let text = textfile::encode(&bench, jiff::Timestamp::now().as_second());
+        let written = check_replaceable(path).and_then(|()| replace(path, text.as_bytes()));
+        written.map_err(|error| fail(format_args!("{}: {error}", path.display())))?;
     }
-    match bench.verdict {
-        _ if printed != 0 => printed,
+    printed?;
+    Ok(match bench.verdict {
         Verdict::WrongResults | Verdict::Tcp => 2,
         Verdict::Below => 1,
         Verdict::LineRate if errors.is_empty() => 0,
         Verdict::LineRate | Verdict::Unknown => 3,
-    }
+    })
 }
 
 /// The rails by the flags, by a node's report, or else of this node if it has GPUs: a launcher's NIC
@@ -124,10 +114,11 @@ fn rails(
     matches: &ArgMatches,
 ) -> Result<Option<Rails>, Vec<String>> {
     let mut rails = if let (Some(count), Some(rate)) = (args.rails, args.rate_gbps) {
+        let from = "--rails".into();
         Rails {
             count,
             rate,
-            from: "--rails".into(),
+            from,
             ..Rails::default()
         }
     } else if let Some(path) = &args.node_report {
@@ -184,9 +175,8 @@ fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> (B
         };
         errors.extend(error);
         let facts = LogFacts::of(&log);
-        let nccl = log
-            .is_nccl()
-            .then(|| judging::judge(&log, &JobContext::default()));
+        let of_log = || judging::judge(&log, &JobContext::default());
+        let nccl = log.is_nccl().then(of_log);
         let judged = |run| judge(run, rails.as_ref(), nccl.as_ref(), &facts, named);
         let mut runs: Vec<_> = bench.runs.iter().map(judged).collect();
         if runs.is_empty() {
@@ -209,10 +199,9 @@ fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
         reader.feed(piece);
         let Some(text) = &mut json else { return };
         let is_start = text.is_empty();
-        let piece = if is_start {
-            piece.trim_ascii_start()
-        } else {
-            piece
+        let piece = match is_start {
+            true => piece.trim_ascii_start(),
+            false => piece,
         };
         let other = is_start && piece.first().is_some_and(|byte| *byte != b'{');
         if other || text.len() + piece.len() > MAX_JSON {

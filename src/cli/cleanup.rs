@@ -1,7 +1,6 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
-use super::complain;
-use super::run::{USAGE, fail, print_out};
+use super::run::{Status, fail, print, refuse};
 use super::runtime::on_runtime;
 use crate::cluster::Limits;
 use crate::cluster::api::{self, NodeApi};
@@ -32,14 +31,15 @@ pub fn command() -> Command {
     )
 }
 
-/// Cleans the nodes that the command line names; gives the exit status.
-pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
+/// Cleans the nodes that the command line names.
+pub fn run(config: &Config, matches: &ArgMatches) -> Status {
     let one = match matches.get_one::<String>("node") {
         Some(node) => Some(node.as_str()),
         None if matches.get_flag("all") => None,
         None if config.agent.node_name.is_empty() => {
-            complain("no node given: use --node NAME, --node-name NAME or --all");
-            return USAGE;
+            return Err(refuse(
+                "no node given: use --node NAME, --node-name NAME or --all",
+            ));
         }
         None => Some(config.agent.node_name.as_str()),
     };
@@ -47,7 +47,7 @@ pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
     let dry = settings.dry_run;
     let done = on_runtime(async {
         let limits = Limits::default();
-        let (client, namespace) = api::connect(settings, &limits)
+        let (client, namespace) = api::connect(settings, &limits, None)
             .await
             .map_err(io::Error::other)?;
         let names = Names::new(settings);
@@ -59,11 +59,7 @@ pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
         let cleaned = clean(&api, &names, one, dry, say).await;
         cleaned.map_err(io::Error::other)
     });
-    match done.flatten() {
-        Ok((nodes, leases)) => {
-            let word = if dry { "would be cleaned" } else { "cleaned" };
-            print_out(&format!("{nodes} nodes and {leases} leases {word}\n"))
-        }
-        Err(error) => fail(error),
-    }
+    let (nodes, leases) = done.flatten().map_err(fail)?;
+    let word = if dry { "would be cleaned" } else { "cleaned" };
+    print(&format!("{nodes} nodes and {leases} leases {word}\n"))
 }

@@ -1,9 +1,9 @@
 //! `selvage fleet`, which is also `kubectl selvage`: the nodes of a cluster by verdict, reason and cause.
 
 use super::complain;
-use super::run::{FAILED, USAGE, fail, init_log, output_form, print_out, style};
+use super::run::{Status, fail, init_log, output_form, print, refuse, refuse_all, style};
 use super::runtime::{on_runtime, stop_signal};
-use crate::cluster::api::connect_in;
+use crate::cluster::api::connect;
 use crate::cluster::error::ApiError;
 use crate::cluster::{ClusterSettings, Limits};
 use crate::config;
@@ -132,9 +132,10 @@ impl<'a> CommandLine<'a> {
         self.matches.get_one::<String>(name).map(String::as_str)
     }
 
-    async fn connect(&self) -> Result<(FleetApi, String), ApiError> {
+    async fn connect(&self) -> Result<(FleetApi, String), u8> {
         let limits = Limits::default();
-        let (client, namespace) = connect_in(&self.settings, &limits, self.text("context")).await?;
+        let connected = connect(&self.settings, &limits, self.text("context")).await;
+        let (client, namespace) = connected.map_err(fail)?;
         Ok((FleetApi::new(client, &self.settings, limits), namespace))
     }
 
@@ -147,9 +148,9 @@ impl<'a> CommandLine<'a> {
     }
 
     /// Prints it; gives the exit status.
-    fn show(&self, fleet: &Fleet) -> Result<u8, Failed> {
-        let printed = print_out(&self.encode(fleet));
-        Ok(printed.max(u8::from(fleet.has_unready())))
+    fn show(&self, fleet: &Fleet) -> Status {
+        print(&self.encode(fleet))?;
+        Ok(u8::from(fleet.has_unready()))
     }
 
     fn encode(&self, fleet: &Fleet) -> String {
@@ -161,16 +162,10 @@ impl<'a> CommandLine<'a> {
     }
 }
 
-/// Runs it; gives the exit status.
-pub fn run(matches: &ArgMatches) -> u8 {
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Status {
     let (name, below) = matches.subcommand().unwrap_or(("", matches));
-    let loaded = match config::load(below, |_| None) {
-        Ok(loaded) => loaded,
-        Err(complaints) => {
-            complaints.iter().for_each(complain);
-            return USAGE;
-        }
-    };
+    let loaded = config::load(below, |_| None).map_err(refuse_all)?;
     init_log(&loaded.config, true);
     let is_given = |id| {
         let arguments = if id == "selector" { below } else { matches };
@@ -178,30 +173,24 @@ pub fn run(matches: &ArgMatches) -> u8 {
     };
     let mut useless = ["targets", "watch", "selector"].into_iter();
     if let Some(id) = useless.find(|id| !name.is_empty() && is_given(id)) {
-        complain(format_args!("--{id} has no effect on `fleet {name}`"));
-        return USAGE;
+        return Err(refuse(format_args!(
+            "--{id} has no effect on `fleet {name}`"
+        )));
     }
     let asked = CommandLine {
         settings: loaded.config.cluster,
         matches: below,
         form: output_form(below),
-        style: Style {
+        style: match io::stdout().is_terminal() {
+            true => style(),
             // A file or a pipe has no width.
-            width: if io::stdout().is_terminal() {
-                style().width
-            } else {
-                usize::MAX
+            false => Style {
+                width: usize::MAX,
+                ..style()
             },
-            ..style()
         },
     };
-    let asked = match asked.with_flags() {
-        Ok(asked) => asked,
-        Err(complaints) => {
-            complaints.iter().for_each(complain);
-            return USAGE;
-        }
-    };
+    let asked = asked.with_flags().map_err(refuse_all)?;
     let done = on_runtime(async {
         match name {
             "" if matches.contains_id("targets") => targets(&asked).await,
@@ -211,55 +200,33 @@ pub fn run(matches: &ArgMatches) -> u8 {
             name => annotate(name, &asked).await,
         }
     });
-    match done {
-        Ok(Ok(status)) => status,
-        Ok(Err(Failed::Usage(complaints))) => {
-            complaints.iter().for_each(complain);
-            USAGE
-        }
-        Ok(Err(Failed::Api(error))) => fail(error),
-        Err(error) => fail(error),
-    }
+    done.map_err(fail)?
 }
 
-/// Why nothing, or not all, was done.
-enum Failed {
-    Usage(Vec<String>),
-    Api(ApiError),
-}
-
-impl From<ApiError> for Failed {
-    fn from(error: ApiError) -> Self {
-        Failed::Api(error)
-    }
-}
-
-async fn list(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+async fn list(asked: &CommandLine<'_>) -> Status {
     let (api, _) = asked.connect().await?;
-    let nodes = api.list(asked.text("selector").unwrap_or_default()).await?;
-    asked.show(&asked.summarise(nodes))
+    let nodes = api.list(asked.text("selector").unwrap_or_default()).await;
+    asked.show(&asked.summarise(nodes.map_err(fail)?))
 }
 
 /// Longest list of agents, in bytes.
 const TARGETS_MAX: u64 = 4 << 20;
 
 /// Shows the agents at the addresses in a file.
-async fn targets(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+async fn targets(asked: &CommandLine<'_>) -> Status {
     let path = asked.text("targets").unwrap_or_default();
     let named = |wrong: String| format!("{path}: {wrong}");
     let text = crate::files::read_regular(Path::new(path), TARGETS_MAX)
-        .map_err(|error| Failed::Usage(vec![named(error.to_string())]))?;
+        .map_err(|error| refuse(named(error.to_string())))?;
     let targets = targets::parse(&String::from_utf8_lossy(&text))
-        .map_err(|wrong| Failed::Usage(wrong.into_iter().map(named).collect()))?;
+        .map_err(|wrong| refuse_all(wrong.into_iter().map(named).collect()))?;
     asked.show(&asked.summarise(targets::ask(&targets).await))
 }
 
 /// Shows the fleet whenever it changes, until a signal.
-async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+async fn watch(asked: &CommandLine<'_>) -> Status {
     if asked.form == "json" {
-        return Err(Failed::Usage(vec![
-            "--watch shows text: -o text or -o wide".into(),
-        ]));
+        return Err(refuse("--watch shows text: -o text or -o wide"));
     }
     let (api, _) = asked.connect().await?;
     let selector = asked.text("selector").unwrap_or_default();
@@ -267,7 +234,7 @@ async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
         .labels(selector)
         .page_size(WATCH_PAGE);
     let mut events = pin!(watcher(api.nodes(), config).default_backoff());
-    let mut stop = pin!(stop_signal().map_err(|error| ApiError::other("await signals", error))?);
+    let mut stop = pin!(stop_signal().map_err(fail)?);
     let mut tick = tokio::time::interval(REDRAW.0);
     let mut watched = Watched::default();
     let mut drawn: Option<Fleet> = None;
@@ -281,7 +248,7 @@ async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
                 Some(Err(error)) => {
                     let error = ApiError::of_watch("watch the nodes", &error);
                     if drawn.is_none() || error.is_final() {
-                        return Err(error.into());
+                        return Err(fail(error));
                     }
                     complain(error);
                 }
@@ -301,9 +268,7 @@ async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
                     (false, Some(_)) => "\n",
                     (false, None) => "",
                 };
-                if print_out(&format!("{before}{}", asked.encode(&fleet))) != 0 {
-                    return Ok(FAILED);
-                }
+                print(&format!("{before}{}", asked.encode(&fleet)))?;
                 watched.changed = false;
                 drawn = Some(fleet);
             }
@@ -312,54 +277,46 @@ async fn watch(asked: &CommandLine<'_>) -> Result<u8, Failed> {
 }
 
 /// One node's report.
-async fn node(asked: &CommandLine<'_>) -> Result<u8, Failed> {
+async fn node(asked: &CommandLine<'_>) -> Status {
     let (api, namespace) = asked.connect().await?;
     let node = asked.text("node").unwrap_or_default();
     let style = (asked.form != "json").then(style);
-    let answer = api.report(&namespace, node, style).await?;
-    Ok(print_out(&(clean_lines(answer.trim_end()) + "\n")))
+    let answer = api.report(&namespace, node, style).await;
+    print(&(clean_lines(answer.map_err(fail)?.trim_end()) + "\n"))
 }
 
 /// Writes an annotation that the agent reads.
-async fn annotate(name: &str, asked: &CommandLine<'_>) -> Result<u8, Failed> {
+async fn annotate(name: &str, asked: &CommandLine<'_>) -> Status {
     let node = asked.text("node").unwrap_or_default();
     let now = Timestamp::now();
     if name == "accept" {
         let (api, _) = asked.connect().await?;
-        api.accept(node, now).await?;
-        return Ok(print_out(&format!(
+        api.accept(node, now).await.map_err(fail)?;
+        return print(&format!(
             "{node}: accepted; its agent forgets what the machine was at its best, faults that are seen now stay\n"
-        )));
+        ));
     }
-    let words = asked
-        .matches
-        .get_many::<String>("what")
-        .into_iter()
-        .flatten();
-    let words: Vec<&str> = words.map(String::as_str).collect();
-    let mut complaints = Vec::new();
-    let targets = match mute::targets(words.iter().copied()) {
+    let words = asked.matches.get_many::<String>("what");
+    let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+    let (targets, mut complaints) = match mute::targets(words.iter().copied()) {
         // `unmute NODE` ends all.
-        Ok(_) if name == "unmute" && words.is_empty() => None,
-        Ok(targets) => Some(targets),
-        Err(wrong) => {
-            complaints = wrong;
-            None
-        }
+        Ok(_) if name == "unmute" && words.is_empty() => (None, Vec::new()),
+        Ok(targets) => (Some(targets), Vec::new()),
+        Err(wrong) => (None, wrong),
     };
-    let until = match name {
-        "unmute" => None,
-        _ => mute::end(asked.text("length").unwrap_or_default(), now)
-            .map_err(|wrong| complaints.push(wrong))
-            .ok(),
-    };
+    let length = (name != "unmute").then(|| asked.text("length").unwrap_or_default());
+    let until = length.and_then(|length| {
+        let end = mute::end(length, now);
+        end.map_err(|wrong| complaints.push(wrong)).ok()
+    });
     if !complaints.is_empty() {
-        return Err(Failed::Usage(complaints));
+        return Err(refuse_all(complaints));
     }
     let (api, _) = asked.connect().await?;
-    let text = match api.mute(node, targets.as_ref(), until).await? {
+    let muted = api.mute(node, targets.as_ref(), until).await;
+    let text = match muted.map_err(fail)? {
         Some(text) => format!("muted until: {text}"),
         None => "nothing is muted".into(),
     };
-    Ok(print_out(&format!("{node}: {text}\n")))
+    print(&format!("{node}: {text}\n"))
 }

@@ -1,16 +1,15 @@
 //! `selvage kmsg`: kernel-log text in any form to events, as JSON lines or for people.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use super::compression::refusal;
+use super::nccl;
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
 use crate::observe::kernel::{KernelEvent, What};
+use crate::report::object;
 use crate::source::kernel_log::assemble::Assembler;
 
 /// Bytes kept of one line; a message stands at its line's start, so the rest is not needed.
@@ -27,18 +26,6 @@ pub struct KmsgSummary {
     pub troubles: Vec<String>,
 }
 
-/// One event as `-o json` prints it.
-#[derive(Serialize)]
-struct JsonEvent<'a> {
-    event: &'static str,
-    xid: Option<u32>,
-    pci: Option<&'a str>,
-    pid: Option<u32>,
-    process: Option<&'a str>,
-    device: Option<&'a str>,
-    line: &'a str,
-}
-
 /// Decodes the inputs, `-` being standard input, to `out`. An input that cannot be read is
 /// listed in the summary and does not stop the others. A reader that hangs up ends the run without error.
 ///
@@ -46,76 +33,58 @@ struct JsonEvent<'a> {
 /// The output cannot be written.
 pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> io::Result<KmsgSummary> {
     let mut total = KmsgSummary::default();
-    for path in inputs {
-        match decode_one(path, json, out, &mut total) {
-            Ok(()) => {}
-            Err(Stopped::Read(why)) => {
-                let trouble = format!("{}: {why}", path.display());
-                total.troubles.push(trouble);
-            }
-            Err(Stopped::Write(e)) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(total),
-            Err(Stopped::Write(e)) => return Err(e),
-        }
-    }
-    match out.flush() {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e),
+    let mut inputs = inputs.iter();
+    let written = inputs.try_for_each(|path| decode_path(path, json, out, &mut total));
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(total),
     }
 }
 
-fn decode_one(
+fn decode_path(
     path: &Path,
     json: bool,
     out: &mut impl Write,
     total: &mut KmsgSummary,
-) -> Result<(), Stopped> {
-    if path == Path::new("-") {
-        return decode(plain(io::stdin().lock(), path)?, json, true, out, total);
-    }
-    #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
-    let file = File::open(path).map_err(Stopped::read)?;
+) -> io::Result<()> {
     // A pipe or the device may stay open for long: events must not wait in a buffer.
-    let live = !file.metadata().is_ok_and(|m| m.is_file());
-    let input = BufReader::with_capacity(256 * 1024, file);
-    decode(plain(input, path)?, json, live, out, total)
+    let live = !path.is_file();
+    let read = match open(path) {
+        Ok(input) => decode(input, json, live, out, total)?,
+        Err(why) => Err(why),
+    };
+    if let Err(why) = read {
+        total.troubles.push(format!("{}: {why}", path.display()));
+    }
+    Ok(())
 }
 
-/// The input, unless it is compressed.
-fn plain<R: BufRead>(mut input: R, path: &Path) -> Result<R, Stopped> {
+/// Opens an input, unless it is compressed.
+fn open(path: &Path) -> Result<Box<dyn BufRead>, String> {
+    let mut input = nccl::open(path).map_err(|error| error.to_string())?;
     // An error is reported by the next read.
     let start = input.fill_buf().unwrap_or_default();
-    match refusal(start, path, "kmsg") {
-        Some(why) => Err(Stopped::Read(why)),
-        None => Ok(input),
-    }
+    refusal(start, path, "kmsg").map_or(Ok(input), Err)
 }
 
-enum Stopped {
-    Read(String),
-    Write(io::Error),
-}
-
-impl Stopped {
-    fn read(error: io::Error) -> Self {
-        Stopped::Read(error.to_string())
-    }
-}
-
-/// Decodes one input; `live` flushes after each line that gave an event.
+/// Decodes one input, as far as it can be read; `live` flushes after each line that gave an event.
 fn decode(
     mut input: impl BufRead,
     json: bool,
     live: bool,
     out: &mut impl Write,
     total: &mut KmsgSummary,
-) -> Result<(), Stopped> {
+) -> io::Result<Result<(), String>> {
     let mut assembler = Assembler::new(false);
     let mut explained = BTreeSet::new();
     let mut line = Vec::new();
     // Events go through memory so that a closed output is noticed at the next event.
     let mut text = Vec::new();
     loop {
-        let more = next_line(&mut input, &mut line).map_err(Stopped::read)?;
+        let more = match next_line(&mut input, &mut line) {
+            Ok(more) => more,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let mut emit = |event: &KernelEvent, line: &str| {
             total.events += 1;
             if json {
@@ -131,14 +100,14 @@ fn decode(
             assembler.finish(&mut emit);
         }
         if !text.is_empty() {
-            out.write_all(&text).map_err(Stopped::Write)?;
+            out.write_all(&text)?;
             if live {
-                out.flush().map_err(Stopped::Write)?;
+                out.flush()?;
             }
             text.clear();
         }
         if !more {
-            return Ok(());
+            return Ok(Ok(()));
         }
     }
 }
@@ -171,14 +140,14 @@ fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
         What::Xid(xid) => Some(xid),
         _ => None,
     };
-    let event = JsonEvent {
+    let event = object! {
         event: event.what.name(),
         xid: xid.map(|xid| xid.code),
         pci: event.pci.as_deref(),
         pid: xid.and_then(|xid| xid.pid),
         process: xid.and_then(|xid| xid.process.as_deref()),
         device: event.device.as_deref(),
-        line,
+        line: line,
     };
     // Writing plain values to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, &event);
@@ -306,7 +275,7 @@ mod tests {
         let mut out = Vec::new();
         let total = run(&inputs, true, &mut out).unwrap();
         assert_eq!(total.events, 2);
-        let wanted = ["none: ", ": Is a directory", "zcat ", "zstdcat ", "xzcat "];
+        let wanted = ["none: ", ": is a directory", "zcat ", "zstdcat ", "xzcat "];
         assert_eq!(total.troubles.len(), wanted.len(), "{:?}", total.troubles);
         for (got, want) in total.troubles.iter().zip(wanted) {
             assert!(got.contains(want), "{got}");

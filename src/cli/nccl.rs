@@ -64,7 +64,8 @@ pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<
     read(open(path)?, &path.display().to_string(), each)
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+/// Opens an input; `-` is standard input.
+pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
@@ -91,10 +92,8 @@ fn read(
     if let Some(why) = refusal(start, Path::new(name), "nccl") {
         return Err(io::Error::other(why));
     }
-    if [b"\xff\xfe", b"\xfe\xff"]
-        .iter()
-        .any(|mark| start.starts_with(*mark))
-    {
+    let marks = [b"\xff\xfe", b"\xfe\xff"];
+    if marks.iter().any(|mark| start.starts_with(*mark)) {
         return Err(io::Error::other(format!(
             "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));

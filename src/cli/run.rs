@@ -1,12 +1,12 @@
 //! From arguments to exit status.
 
-use super::ask::Agent;
 #[cfg(feature = "demo")]
 use super::demo;
 use super::log::FlatJson;
 use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
 use super::{
-    args, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar, slurm,
+    args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar,
+    slurm,
 };
 use crate::agent::AgentError;
 use crate::config::{self, Config, Loaded, LogFormat};
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
 }
 
 /// The exit status; `Err` where it is that of a failure, which was complained about.
-type Status = Result<u8, u8>;
+pub(super) type Status = Result<u8, u8>;
 
 fn run(matches: &ArgMatches) -> Status {
     match matches.subcommand() {
@@ -58,8 +58,8 @@ fn run(matches: &ArgMatches) -> Status {
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
-        Some(("fleet", matches)) => Ok(fleet::run(matches)),
-        Some(("slurm", matches)) => Ok(slurm::run(matches)),
+        Some(("fleet", matches)) => fleet::run(matches),
+        Some(("slurm", matches)) => slurm::run(matches),
         Some(("completions", matches)) => print(&args::completions(matches)),
         Some(("man", _)) => print(&args::man_page()),
         #[cfg(feature = "demo")]
@@ -68,10 +68,7 @@ fn run(matches: &ArgMatches) -> Status {
             print(&config::to_toml_defaults())
         }
         Some((name, matches)) => {
-            let loaded = config::load(matches, host_name).map_err(|complaints| {
-                complaints.iter().for_each(complain);
-                USAGE
-            })?;
+            let loaded = config::load(matches, host_name).map_err(refuse_all)?;
             with_settings(name, loaded, matches)
         }
         None => Err(USAGE),
@@ -118,22 +115,22 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
             .map(|_| 0)
         }
         "capture" => capture_command(config, matches),
-        "cleanup" => Ok(cleanup::run(config, matches)),
-        "accept" => Ok(accept(config)),
+        "cleanup" => cleanup::run(config, matches),
+        "accept" => accept(config),
         _ => Err(USAGE),
     }
 }
 
 /// Leaves the request in the state directory; the agent on this node, if there is one, grants it.
-fn accept(config: &Config) -> u8 {
+fn accept(config: &Config) -> Status {
     let state = StateDir::new(config.agent.state_dir.as_deref());
-    match crate::blocking::ask_within("accept", PATIENCE, move || state.accept()) {
-        Some(Ok(())) => print_out(
-            "What this machine was at its best is forgotten within a minute; faults that are seen now stay.\n",
-        ),
-        Some(Err(error)) => fail(format_args!("cannot write to the state directory: {error}")),
-        None => fail("the state directory does not answer"),
-    }
+    let accepted = crate::blocking::ask_within("accept", PATIENCE, move || state.accept());
+    let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
+    let failed = |error| fail(format_args!("cannot write to the state directory: {error}"));
+    accepted.map_err(failed)?;
+    print(
+        "What this machine was at its best is forgotten within a minute; faults that are seen now stay.\n",
+    )
 }
 
 pub(super) fn host_name(root: &Path) -> Option<String> {
@@ -168,8 +165,14 @@ pub(super) fn fail(error: impl std::fmt::Display) -> u8 {
     FAILED
 }
 
+/// Complains about all that is wrong with the usage; gives the exit status.
+pub(super) fn refuse_all<T: std::fmt::Display>(complaints: Vec<T>) -> u8 {
+    complaints.iter().for_each(complain);
+    USAGE
+}
+
 /// Complains about wrong usage; gives the exit status.
-fn refuse(error: impl std::fmt::Display) -> u8 {
+pub(super) fn refuse(error: impl std::fmt::Display) -> u8 {
     complain(error);
     USAGE
 }
@@ -191,9 +194,8 @@ pub(super) fn output_form(matches: &ArgMatches) -> &str {
 /// Colour only on a terminal and without NO_COLOR.
 pub(super) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
-    let columns = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let columns = std::env::var("COLUMNS").ok();
+    let columns = columns.and_then(|text| text.parse().ok());
     Style {
         width: columns.unwrap_or(if terminal { 100 } else { 80 }),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
@@ -205,7 +207,8 @@ pub(super) fn print_out(text: &str) -> u8 {
     print(text).unwrap_or_else(|failed| failed)
 }
 
-fn print(text: &str) -> Status {
+/// Prints to standard output.
+pub(super) fn print(text: &str) -> Status {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(0),
@@ -223,7 +226,7 @@ pub(super) fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
 
 fn nccl_command(matches: &ArgMatches) -> Status {
     if matches.get_flag("bench") {
-        return Ok(bench::command(matches));
+        return bench::command(matches);
     }
     let outcome = nccl::run(&files_of(matches));
     for error in &outcome.errors {
@@ -268,7 +271,7 @@ fn ask_agent(config: &Config, matches: &ArgMatches) -> Result<State, u8> {
     };
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let asked = on_runtime(async { Agent::new(config, matches)?.report(style).await });
+    let asked = on_runtime(ask::report(config, matches, style));
     match asked.map_err(fail)? {
         Ok((verdict, body)) => print(&(clean_lines(body.trim_end()) + "\n")).map(|_| verdict.state),
         Err(why) => {
@@ -431,10 +434,9 @@ impl Write for Stderr {
 
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
-    let most = if quiet {
-        tracing::Level::WARN
-    } else {
-        tracing::Level::TRACE
+    let most = match quiet {
+        true => tracing::Level::WARN,
+        false => tracing::Level::TRACE,
     };
     let level = config.agent.log_level.level().min(most);
     let log = tracing_subscriber::fmt()

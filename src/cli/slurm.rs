@@ -1,9 +1,9 @@
 //! `selvage slurm health`, which slurmd runs as its HealthCheckProgram: drains this node when the agent's
 //! verdict says so, and takes back what it drained.
 
-use super::ask::{self, Agent};
+use super::ask;
 use super::complain;
-use super::run::{USAGE, fail, print_out};
+use super::run::{Status, USAGE, fail, print, refuse, refuse_all};
 use super::runtime::on_runtime;
 use crate::config::{self, Config, SlurmSettings};
 use crate::report::text::clean;
@@ -53,46 +53,32 @@ pub fn command() -> Command {
         .subcommand(health)
 }
 
-/// Runs it; gives the exit status.
-pub fn run(matches: &ArgMatches) -> u8 {
-    let Some((_, matches)) = matches.subcommand() else {
-        return USAGE;
-    };
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Status {
+    let (_, matches) = matches.subcommand().ok_or(USAGE)?;
     let deadline = Instant::now() + LIMIT;
-    let config = match config::load(matches, |_| None) {
-        Ok(loaded) => loaded.config,
-        Err(complaints) => {
-            complaints.iter().for_each(complain);
-            return USAGE;
-        }
-    };
-    let Some(node) = std::env::var("SLURMD_NODENAME")
-        .ok()
-        .filter(|name| !name.is_empty())
-    else {
-        complain(
-            "SLURMD_NODENAME is not set: slurmd sets it; by hand, set it to the node's name in slurm.conf",
-        );
-        return USAGE;
-    };
+    let loaded = config::load(matches, |_| None);
+    let config = loaded.map_err(refuse_all)?.config;
+    let node = std::env::var("SLURMD_NODENAME").unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if !node.chars().all(is_plain) {
-        complain(format_args!(
-            "SLURMD_NODENAME={node:?} is not the name of a node"
-        ));
-        return USAGE;
-    }
+    match node.as_str() {
+        "" => Err(refuse(
+            "SLURMD_NODENAME is not set: slurmd sets it; by hand, set it to the node's name in slurm.conf",
+        )),
+        name if name.chars().all(is_plain) => Ok(()),
+        odd => Err(refuse(format_args!(
+            "SLURMD_NODENAME={odd:?} is not the name of a node"
+        ))),
+    }?;
     let slurm = SlurmClient {
         settings: &config.slurm,
         node: &node,
         deadline,
         is_old: &Cell::new(false),
     };
-    match on_runtime(health(&config, matches, &slurm)) {
-        Ok(Ok(done)) => print_out(&format!("{node}: {done}\n")),
-        Ok(Err(why)) => fail(format_args!("{node}: {why}")),
-        Err(error) => fail(error),
-    }
+    let done = on_runtime(health(&config, matches, &slurm)).map_err(fail)?;
+    let done = done.map_err(|why| fail(format_args!("{node}: {why}")))?;
+    print(&format!("{node}: {done}\n"))
 }
 
 /// Does what the verdict asks for, as far as Slurm's nodes allow it; says what was done.
@@ -103,8 +89,7 @@ async fn health(
 ) -> Result<String, String> {
     // kube logs what is complained about as an error.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let agent = Agent::new(config, matches)?;
-    let asked = timeout_at(slurm.deadline, agent.report(None)).await;
+    let asked = timeout_at(slurm.deadline, ask::report(config, matches, None)).await;
     let (verdict, _) = asked.map_err(|_| "the agent did not answer in time".to_string())??;
     let (action, why) = wanted(&verdict, &config.slurm);
     match &action {

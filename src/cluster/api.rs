@@ -31,24 +31,13 @@ pub fn is_in_cluster(settings: &ClusterSettings) -> bool {
     !settings.kubeconfig.is_empty() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// A client, by the kubeconfig of the settings, as a pod has it, or else as kubectl has it (the current
-/// context of `KUBECONFIG` or `~/.kube/config`); and the namespace of the budget's Leases. Token and CA
-/// files are read again as they change.
+/// A client, by the kubeconfig of the settings, as a pod has it, or else as kubectl has it (`context`, or
+/// the current one, of `KUBECONFIG` or `~/.kube/config`); and the namespace of the budget's Leases. Token
+/// and CA files are read again as they change.
 ///
 /// # Errors
 /// Why the configuration cannot be used.
 pub async fn connect(
-    settings: &ClusterSettings,
-    limits: &Limits,
-) -> Result<(Client, String), ApiError> {
-    connect_in(settings, limits, None).await
-}
-
-/// The same in a context of the kubeconfig other than the current one.
-///
-/// # Errors
-/// Why the configuration cannot be used.
-pub async fn connect_in(
     settings: &ClusterSettings,
     limits: &Limits,
     context: Option<&str>,

@@ -129,38 +129,29 @@ impl Ledger {
     /// What to do for a node that is to be tainted. `group` is the list, if it was read after this
     /// ledger.
     pub fn ask(&self, asker: Asker<'_>, group: Option<&Group>) -> Step {
-        let Asker {
-            node,
-            resource_version,
-            max,
-            in_group,
-            now,
-        } = asker;
+        let (node, version, now) = (asker.node, asker.resource_version, asker.now);
+        let entry = self.claims.get(node);
         // A patch that tests for the later version may be on its way.
-        if self
-            .claims
-            .get(node)
-            .is_some_and(|entry| is_later(entry, resource_version) == Some(true))
-        {
+        if entry.is_some_and(|entry| is_later(entry, version) == Some(true)) {
             return Step::Stale;
         }
         let mut ledger = self.clone();
         if let Some(group) = group {
             ledger.update_from(group, now);
         }
-        if !in_group || group.is_some_and(|group| !counts(group, node)) {
+        if !asker.in_group || group.is_some_and(|group| !counts(group, node)) {
             let counted = group.is_some().then_some(ledger);
             return Step::Withhold(Withheld::NotInGroup, counted);
         }
-        if self.claims.get(node).is_some_and(|v| v == resource_version) && group.is_none() {
+        if entry.is_some_and(|entry| entry == version) && group.is_none() {
             return Step::Go;
         }
         let entered = ledger.claims.contains_key(node);
         let fresh = group.is_some() || self.counted_within(COUNT_GOOD_FOR, now);
-        let full = ledger.claims.len() >= ledger.limit(max);
+        let full = ledger.claims.len() >= ledger.limit(asker.max);
         // Renewing takes no room.
         if entered || fresh && !full {
-            return Step::ClaimThenGo(ledger.with(node, resource_version));
+            return Step::ClaimThenGo(ledger.with(node, version));
         }
         if group.is_some() {
             return Step::Withhold(Withheld::Spent, Some(ledger));
@@ -168,15 +159,13 @@ impl Ledger {
         if fresh && self.counted_within(SWEEP_EVERY, now) {
             return Step::Withhold(Withheld::Spent, None);
         }
-        match &self.counting {
-            Some((who, since)) if who != node && is_within(*since, COUNT_PATIENCE, now) => {
-                if fresh {
-                    Step::Withhold(Withheld::Spent, None)
-                } else {
-                    Step::Wait
-                }
-            }
-            _ => {
+        let other_counts = |(who, since): &(String, jiff::Timestamp)| {
+            who != node && is_within(*since, COUNT_PATIENCE, now)
+        };
+        match self.counting.as_ref().is_some_and(other_counts) {
+            true if fresh => Step::Withhold(Withheld::Spent, None),
+            true => Step::Wait,
+            false => {
                 ledger.counting = Some((node.into(), now));
                 Step::Count(ledger)
             }
@@ -214,9 +203,8 @@ impl Ledger {
     /// Updates the ledger from the listed group: its size, tainted nodes, dead entries.
     fn update_from(&mut self, group: &Group, now: jiff::Timestamp) {
         self.claims.retain(|node, version| {
-            group
-                .get(node)
-                .is_some_and(|listed| listed.tainted || listed.resource_version == *version)
+            let lives = |of: &Listed| of.tainted || of.resource_version == *version;
+            group.get(node).is_some_and(lives)
         });
         for (node, listed) in group.iter().filter(|(_, listed)| listed.tainted) {
             let version = || listed.resource_version.clone();
@@ -257,18 +245,9 @@ pub fn lease_name(value: &str) -> String {
         return LEASE.into();
     }
     // Values may hold what names may not (capitals, underscores): a hash keeps them apart.
-    let plain: String = value
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .take(30)
-        .collect();
-    let plain = plain.trim_matches('-');
+    let plain = value.to_ascii_lowercase();
+    let plain = plain.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let plain = plain.get(..30).unwrap_or(&plain).trim_matches('-');
     format!("{LEASE}-{plain}-{:016x}", fnv1a(value.as_bytes()))
 }
 

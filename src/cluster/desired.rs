@@ -114,11 +114,7 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
             },
             Tainting::Want => WantedTaint::Keep,
         },
-        end_startup: taints
-            && matches!(
-                report.state,
-                State::Ready | State::Degraded | State::NoFabric
-            ),
+        end_startup: taints && !matches!(report.state, State::Unready | State::Unknown),
     })
 }
 
@@ -129,20 +125,16 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
     let path = report.gpudirect.path;
+    let path = (path != Path::Unknown).then(|| port_view::word(&path));
     let gds = port_view::gds_ready(report);
+    let gds = gds.map(|_| port_view::gds_name(gds).to_string());
     let wants = [
         (names::FABRIC, Some(report.state.as_str().to_string())),
         (names::FABRIC_KIND, fabric_kind(&rails, count, enumerated)),
         (names::RAILS, enumerated.then(|| count.to_string())),
         (names::RAIL_GBPS, rail_gbps(&rails)),
-        (
-            names::GPUDIRECT,
-            (path != Path::Unknown).then(|| port_view::word(path)),
-        ),
-        (
-            names::GDS,
-            gds.map(|_| port_view::gds_name(gds).to_string()),
-        ),
+        (names::GPUDIRECT, path),
+        (names::GDS, gds),
     ];
     let own = |(name, want)| (names.own(name), want);
     wants.into_iter().map(own).collect()
@@ -216,10 +208,9 @@ fn message(report: &Report) -> String {
     };
     if report.state == State::Ready {
         let rails = report.roles.values().any(|role| role.role == Role::Rail);
-        let well = if rails {
-            "every rail works as it should"
-        } else {
-            "the node has no rails, and none are expected"
+        let well = match rails {
+            true => "every rail works as it should",
+            false => "the node has no rails, and none are expected",
         };
         return match muted.as_str() {
             "" => well.into(),
@@ -232,11 +223,8 @@ fn message(report: &Report) -> String {
         findings.any(|finding| report.reasons.contains(&finding.reason) && finding.id() == *id)
     };
     for reason in &report.reasons {
-        let mut found: Vec<&Finding> = report
-            .findings
-            .iter()
-            .filter(|finding| finding.weight == Weight::Verdict && finding.reason == *reason)
-            .collect();
+        let decides = |of: &&Finding| of.weight == Weight::Verdict && of.reason == *reason;
+        let mut found: Vec<&Finding> = report.findings.iter().filter(decides).collect();
         found.sort_by_cached_key(|finding| port_view::natural(&finding.subject));
         let mut subjects: Vec<&str> = found.iter().map(|f| f.subject.as_str()).collect();
         subjects.retain(|subject| !subject.is_empty());

@@ -7,7 +7,7 @@
 
 use super::api::post_params;
 use super::error::{ApiError, ErrorKind, bounded};
-use super::events::{EventKind, EventRequest};
+use super::events::EventRequest;
 use super::names::FIELD_MANAGER;
 use super::rate_limit::Limits;
 use crate::units::cut;
@@ -47,7 +47,7 @@ const PUBLISHED_MAX: usize = 128;
 pub(super) struct EventRecorder {
     node: String,
     deadline: Duration,
-    on_node: VecDeque<EventRequest>,
+    pub on_node: VecDeque<EventRequest>,
     on_pods: VecDeque<EventRequest>,
     /// What was published lately.
     published: Vec<Event>,
@@ -100,11 +100,6 @@ impl EventRecorder {
             }
         }
         queue.push_back(request);
-    }
-
-    /// Queues an event on the Node before all others.
-    pub fn push_first(&mut self, request: EventRequest) {
-        self.on_node.push_front(request);
     }
 
     /// Drops all that wait.
@@ -219,10 +214,7 @@ impl EventRecorder {
             count: Some(1),
             first_timestamp: Some(Time(request.at)),
             last_timestamp: Some(Time(request.at)),
-            type_: Some(match request.kind {
-                EventKind::Normal => "Normal".into(),
-                EventKind::Warning => "Warning".into(),
-            }),
+            type_: Some(request.kind.as_str().into()),
             reason: Some(request.reason.into()),
             message: Some(cut(request.message.clone(), MESSAGE_MAX)),
             involved_object: ObjectReference {

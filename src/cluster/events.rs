@@ -4,6 +4,7 @@ use super::desired;
 use super::label_syntax::is_dns_name;
 use crate::observe::pod::PodFacts;
 use crate::report::{Report, State};
+use crate::settings_macro::words;
 use tokio::sync::mpsc;
 
 /// Events that may wait for the writer.
@@ -33,13 +34,14 @@ impl From<&PodFacts> for PodRef {
     }
 }
 
-/// `type` of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventKind {
-    /// Recovery, or a good verdict.
-    Normal,
-    /// Something that needs attention.
-    Warning,
+words! {
+    /// `type` of an event.
+    EventKind {
+        /// Recovery, or a good verdict.
+        Normal = "Normal",
+        /// Something that needs attention.
+        Warning = "Warning",
+    }
 }
 
 /// An Event to be published.

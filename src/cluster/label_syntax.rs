@@ -8,12 +8,9 @@ const LABEL_VALUE_MAX: usize = 63;
 /// Text as a label's value: other characters become dashes, and it is cut at 63 and trimmed at both
 /// ends.
 pub(super) fn label_value(text: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let plain: String = text
-        .chars()
-        .map(|c| if fits(c) { c } else { '-' })
-        .take(LABEL_VALUE_MAX)
-        .collect();
+    let odd = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    let plain = text.replace(odd, "-");
+    let plain = plain.get(..LABEL_VALUE_MAX).unwrap_or(&plain);
     plain
         .trim_matches(|c: char| !c.is_ascii_alphanumeric())
         .to_string()
@@ -57,26 +54,20 @@ pub(super) fn is_label_key(text: &str) -> bool {
 /// # Errors
 /// The part that cannot be parsed.
 pub(super) fn parse_selector(text: &str) -> Result<Selector, String> {
-    let parts = text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty());
+    let parts = text.split(',').map(str::trim);
+    let parts = parts.filter(|part| !part.is_empty());
     let expressions: Result<Vec<Expression>, String> = parts.map(expression).collect();
     Ok(Selector::from_iter(expressions?))
 }
 
 fn expression(part: &str) -> Result<Expression, String> {
     let bad = || format!("{part:?} is not one of key, !key, key=value, key!=value");
-    let key = |key: &str| {
-        let key = key.trim();
-        is_label_key(key).then(|| key.to_string()).ok_or_else(bad)
+    let checked = |text: &str, is_right: fn(&str) -> bool| {
+        let text = text.trim();
+        is_right(text).then(|| text.to_string()).ok_or_else(bad)
     };
-    let value = |value: &str| {
-        let value = value.trim();
-        (value.is_empty() || is_label_name(value))
-            .then(|| value.to_string())
-            .ok_or_else(bad)
-    };
+    let key = |key: &str| checked(key, is_label_key);
+    let value = |value: &str| checked(value, |text| text.is_empty() || is_label_name(text));
     if let Some((left, right)) = part.split_once("!=") {
         Ok(Expression::NotEqual(key(left)?, value(right)?))
     } else if let Some((left, right)) = part.split_once('=') {

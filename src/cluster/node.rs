@@ -16,10 +16,14 @@ pub struct NodeSpec {
     /// All taints, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Vec<Value>>,
+    /// Whether the node is cordoned.
+    #[serde(default)]
+    pub unschedulable: bool,
 }
 
 /// The part of `status` that we read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
     /// All conditions, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,6 +34,9 @@ pub struct NodeStatus {
     /// What the node has, healthy or not, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Value>,
+    /// Versions that the kubelet reports, as received.
+    #[serde(default)]
+    pub node_info: Value,
 }
 
 /// A Node object, reduced to the parts that we read.
@@ -77,6 +84,10 @@ pub struct NodeView {
     pub condition: Option<Condition>,
     /// What the Node promises to pods; `None` before the kubelet reports.
     pub offer: Option<Arc<NodeResources>>,
+    /// Whether the node is cordoned.
+    pub cordoned: bool,
+    /// Kernel release and name of the operating system, by the kubelet; empty before it reports.
+    pub versions: [String; 2],
 }
 
 impl NodeView {
@@ -90,10 +101,11 @@ impl NodeView {
             annotations,
             ..
         } = &node.metadata;
-        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+        let status = node.status.as_ref();
+        let version = |field| status.map_or("", |status| text(&status.node_info, field));
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        let mut conditions = conditions.into_iter().flatten();
         let condition = conditions
-            .into_iter()
-            .flatten()
             .find(|condition| text(condition, "type") == CONDITION)
             // One that cannot be decoded is replaced.
             .map(|condition| serde_json::from_value(condition.clone()).unwrap_or_default());
@@ -106,15 +118,21 @@ impl NodeView {
             annotations: annotations.clone().unwrap_or_default(),
             taints: node.spec.taints.clone(),
             condition,
-            offer: (node.status.as_ref())
-                .and_then(|status| offer(status, labels.as_ref()))
-                .map(Arc::new),
+            offer: (status.and_then(|status| offer(status, labels.as_ref()))).map(Arc::new),
+            cordoned: node.spec.unschedulable,
+            versions: ["kernelVersion", "osImage"].map(|field| version(field).to_string()),
         }
     }
 
     /// Whether our taint is there.
     pub fn is_tainted(&self, names: &Names) -> bool {
         self.has_taint(&names.taint())
+    }
+
+    /// Whether the taint that a node joins with is there.
+    pub fn is_joining(&self, names: &Names) -> bool {
+        self.taints()
+            .any(|taint| names.is_startup_taint(text(taint, "key")))
     }
 
     /// Whether a taint of this key is there.
@@ -178,11 +196,8 @@ pub fn count(quantity: &Value) -> Option<u64> {
         Value::String(text) => text.trim(),
         _ => return None,
     };
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, suffix) = text.split_at(end);
-    let number: u64 = digits.parse().ok()?;
+    let suffix = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number: u64 = text.strip_suffix(suffix)?.parse().ok()?;
     let factor: u64 = match suffix {
         "" => 1,
         "m" => return Some(number / 1000),
@@ -209,18 +224,11 @@ fn owned_labels(metadata: &ObjectMeta) -> Vec<String> {
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });
-    let mut owned: Vec<String> = ours
-        .filter_map(|entry| {
-            let labels = entry
-                .fields_v1
-                .as_ref()?
-                .0
-                .pointer("/f:metadata/f:labels")?;
-            Some(labels.as_object()?.keys())
-        })
-        .flatten()
-        .filter_map(|key| key.strip_prefix("f:").map(str::to_string))
-        .collect();
+    let fields = ours.filter_map(|entry| entry.fields_v1.as_ref());
+    let labels = fields.filter_map(|of| of.0.pointer("/f:metadata/f:labels")?.as_object());
+    let keys = labels.flat_map(|labels| labels.keys());
+    let keys = keys.filter_map(|key| key.strip_prefix("f:"));
+    let mut owned: Vec<String> = keys.map(str::to_string).collect();
     owned.sort();
     owned
 }

@@ -33,13 +33,10 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
     tokio::time::sleep(SPREAD.mul_f64(fastrand::f64())).await;
     for wait in waits.by_ref().take(ATTEMPTS) {
         let reach = async {
-            let (client, namespace) = api::connect(&settings, &limits).await?;
+            let (client, namespace) = api::connect(&settings, &limits, None).await?;
             let names = Names::new(&settings);
-            reach(
-                &NodeApi::new(client, &namespace, node, &names, limits),
-                limits,
-            )
-            .await
+            let api = NodeApi::new(client, &namespace, node, &names, limits);
+            reach(&api, limits).await
         };
         match reach.await {
             Ok(Reach::Others(other)) => tracing::warn!(

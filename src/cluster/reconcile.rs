@@ -128,13 +128,11 @@ fn labels(desired: &Desired, node: &NodeView) -> Option<Value> {
 /// Merge patch that removes labels of ours that our manager does not own: put there by hand, or under
 /// a former prefix by another manager.
 fn stray_labels(desired: &Desired, node: &NodeView, names: &Names) -> Option<Value> {
-    let strays: serde_json::Map<String, Value> = node
-        .labels
-        .keys()
-        .filter(|key| names.is_own_label(key))
-        .filter(|key| !desired.labels.contains_key(*key) && !node.owned_labels.contains(key))
-        .map(|key| (key.clone(), Value::Null))
-        .collect();
+    let ours = node.labels.keys().filter(|key| names.is_own_label(key));
+    let is_meant =
+        |key: &&String| desired.labels.contains_key(*key) || node.owned_labels.contains(key);
+    let strays = ours.filter(|key| !is_meant(key));
+    let strays: serde_json::Map<_, _> = strays.map(|key| (key.clone(), Value::Null)).collect();
     (!strays.is_empty()).then(|| json!({"metadata": {"labels": strays}}))
 }
 
@@ -172,17 +170,15 @@ fn condition(
         }
         _ => ConditionWrite::Change,
     };
-    let since = stands
-        .filter(|stands| stands.status == wanted.status)
-        .and_then(|stands| stands.last_transition_time)
-        .unwrap_or(now);
+    let same = stands.filter(|stands| stands.status == wanted.status);
+    let since = same.and_then(|stands| stands.last_transition_time);
     let patch = json!({"status": {"conditions": [{
         "type": CONDITION,
         "status": wanted.status,
         "reason": wanted.reason,
         "message": wanted.message,
         "lastHeartbeatTime": seconds(now),
-        "lastTransitionTime": seconds(since),
+        "lastTransitionTime": seconds(since.unwrap_or(now)),
     }]}});
     Some((why, patch))
 }

@@ -43,10 +43,9 @@ impl Mutes {
 
     /// What is muted at a moment, the taint left out.
     pub fn checks(&self, now: jiff::Timestamp) -> impl Iterator<Item = &str> {
-        self.until
-            .iter()
-            .filter(move |(what, until)| *what != TAINT && now < **until)
-            .map(|(what, _)| what.as_str())
+        let stands = move |(what, until): &(&String, &_)| *what != TAINT && now < **until;
+        let standing = self.until.iter().filter(stands);
+        standing.map(|(what, _)| what.as_str())
     }
 
     /// Whether the taint is muted at a moment.

@@ -97,9 +97,7 @@ impl Layers {
             Place::Map => self.refuse(origin, key, "is a table of entries, not a value"),
             Place::Nowhere => {
                 let keys = settings().iter().map(|setting| setting.key.as_str());
-                let sections = settings()
-                    .iter()
-                    .map(|setting| setting.section_and_name().0);
+                let sections = settings().iter().map(|of| of.section_and_name().0);
                 let meant = suggestion(key, keys.chain(sections));
                 self.refuse(origin, key, format!("no such setting{meant}"));
             }
@@ -135,11 +133,10 @@ impl Layers {
     pub fn set(&mut self, written: &str) {
         let origin = Origin::Flag("set".into());
         match written.split_once('=') {
-            None => self.refuse(
-                origin,
-                "",
-                format!("{written:?} is not of the form key=value"),
-            ),
+            None => {
+                let message = format!("{written:?} is not of the form key=value");
+                self.refuse(origin, "", message);
+            }
             Some((key, text)) => {
                 let key = key.trim();
                 let place = place(key);
@@ -198,10 +195,9 @@ fn complaint(origin: Origin, key: &str, message: impl Into<String>) -> Complaint
 /// read, and what tests set.
 fn is_foreign(name: &str) -> bool {
     let port = |(_, after): (&str, &str)| after.starts_with(|c: char| c.is_ascii_digit());
+    let others = ["SELVAGE_TEST_", "SELVAGE_SIDECAR_", "SELVAGE_PREFLIGHT_"];
     matches!(name, "SELVAGE_CONFIG" | "SELVAGE_CORPUS")
-        || ["SELVAGE_TEST_", "SELVAGE_SIDECAR_", "SELVAGE_PREFLIGHT_"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        || others.iter().any(|prefix| name.starts_with(prefix))
         || name.ends_with("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")
         || name.ends_with("_PORT")
@@ -227,18 +223,17 @@ fn typed(setting: Option<&Setting>, text: &str) -> Result<Value, String> {
     match &setting.default {
         Value::Bool(_) => boolean().ok_or_else(|| format!("{text:?} is neither true nor false")),
         Value::Number(_) => number().ok_or_else(|| format!("{text:?} is not a number")),
-        Value::Array(_) => Ok(text
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-            .map(Value::from)
-            .collect()),
+        Value::Array(_) => {
+            let items = text.split(',').map(str::trim);
+            let items = items.filter(|item| !item.is_empty());
+            Ok(items.map(Value::from).collect())
+        }
         // Without a default the type is unknown: the first that fits.
-        Value::Null => Ok([number(), boolean()]
-            .into_iter()
-            .flatten()
-            .find(|value| trial(&setting.key, value).is_ok())
-            .unwrap_or_else(|| Value::from(text))),
+        Value::Null => {
+            let mut readings = [number(), boolean()].into_iter().flatten();
+            let fits = readings.find(|value| trial(&setting.key, value).is_ok());
+            Ok(fits.unwrap_or_else(|| Value::from(text)))
+        }
         Value::String(_) | Value::Object(_) => Ok(Value::from(text)),
     }
 }
@@ -331,9 +326,8 @@ fn place(key: &str) -> Place {
     if settings().iter().any(|setting| below(&setting.key, key)) {
         return Place::Section;
     }
-    let map = settings()
-        .iter()
-        .find(|map| map.is_map() && below(key, &map.key));
+    let mut maps = settings().iter().filter(|setting| setting.is_map());
+    let map = maps.find(|map| below(key, &map.key));
     map.map_or(Place::Nowhere, Place::Entry)
 }
 
@@ -345,13 +339,10 @@ fn plain(value: &DeValue<'_>) -> Result<Value, String> {
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map(Value::from)
             .map_err(|error| format!("{}: {error}", number.as_str())),
-        DeValue::Float(number) => number
-            .as_str()
-            .parse::<f64>()
-            .ok()
-            .filter(|number| number.is_finite())
-            .map(Value::from)
-            .ok_or_else(|| format!("{} is not a finite number", number.as_str())),
+        DeValue::Float(number) => match number.as_str().parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::from(number)),
+            _ => Err(format!("{} is not a finite number", number.as_str())),
+        },
         DeValue::Datetime(_) => Err("a date is not a value of any setting".into()),
         DeValue::Array(items) => items.iter().map(|item| plain(item.get_ref())).collect(),
         DeValue::Table(table) => table

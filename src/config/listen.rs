@@ -33,14 +33,11 @@ impl Listen {
     /// Socket addresses to try, the first that binds serves. All addresses are one IPv6 socket that
     /// takes IPv4 too, or an IPv4 socket where the kernel has no IPv6.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let any = [
-            IpAddr::from(Ipv6Addr::UNSPECIFIED),
-            IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        ];
-        let addresses = self.address.as_ref().map_or(&any[..], std::slice::from_ref);
+        let (v6, v4) = (Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into());
+        let addresses = self.address.map_or(vec![v6, v4], |address| vec![address]);
+        let addresses = addresses.into_iter();
         addresses
-            .iter()
-            .map(|address| SocketAddr::new(*address, self.port))
+            .map(|address| SocketAddr::new(address, self.port))
             .collect()
     }
 }

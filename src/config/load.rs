@@ -14,10 +14,11 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Adds `--config`, `--set` and the flags of settings, for a command that reads the node once.
 pub fn add_args(command: Command) -> Command {
-    let flags = settings()
-        .iter()
-        .filter(|setting| setting.key != "agent.listen");
-    add(command, flags)
+    let flags = settings().iter();
+    add(
+        command,
+        flags.filter(|setting| setting.key != "agent.listen"),
+    )
 }
 
 /// The same for the agent, which also serves.
@@ -49,11 +50,8 @@ fn add(command: Command, settings: impl Iterator<Item = &'static Setting>) -> Co
 }
 
 fn arg(setting: &'static Setting, flag: &'static str) -> Arg {
-    let first = setting
-        .help
-        .split(['.', ';', ':'])
-        .next()
-        .unwrap_or_default();
+    let mut parts = setting.help.split(['.', ';', ':']);
+    let first = parts.next().unwrap_or_default();
     let arg = Arg::new(setting.key.as_str())
         .long(flag)
         .value_name("VALUE")
@@ -125,10 +123,8 @@ pub fn load(
         .map(|(name, value)| (name, value.to_string_lossy().into_owned()));
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let named = matches.try_get_one::<String>("config").ok().flatten();
-    let file = named
-        .cloned()
-        .or_else(|| variable("SELVAGE_CONFIG"))
-        .map(|path| (path.clone(), read(Path::new(&path))));
+    let path = named.cloned().or_else(|| variable("SELVAGE_CONFIG"));
+    let file = path.map(|path| (path.clone(), read(Path::new(&path))));
     let mut loaded = merge(matches, environment, file)?;
     loaded.resolve_node_name(variable("NODE_NAME"), host_name);
     Ok(loaded)

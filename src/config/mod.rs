@@ -27,7 +27,6 @@ use crate::glob::Glob;
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde_json::Value;
-use std::path::PathBuf;
 
 section! {
     /// All settings, validated.
@@ -64,11 +63,6 @@ impl Config {
         self.agent.rdma_source != RdmaSource::Sysfs
     }
 
-    /// The kernel log's path, below the host root.
-    pub fn kmsg_path(&self) -> PathBuf {
-        self.agent.host_root.join(&self.agent.kmsg)
-    }
-
     /// Everything wrong with the settings as a whole, as (key, sentence); empty if they are valid.
     pub fn complaints(&self) -> Vec<(String, String)> {
         let mut complaints = self.ranges();
@@ -89,10 +83,9 @@ impl Config {
         for complaint in self.policy.complaints() {
             // Each begins with the key within the policy.
             let (key, message) = complaint.split_once(": ").unwrap_or(("", &complaint));
-            let meant = if key == "mute" {
-                self.meant_check(message)
-            } else {
-                String::new()
+            let meant = match key {
+                "mute" => self.meant_check(message),
+                _ => String::new(),
             };
             complaints.push((format!("policy.{key}"), format!("{message}{meant}")));
         }
@@ -114,12 +107,16 @@ impl Config {
                     out_of(span, Span::from_millis(100), Span::from_secs(600))
                 }
                 (("intervals", _), Some(span), _) => out_of(span, Span::from_millis(100), DAY),
-                (("hysteresis" | "slurm", "hold") | ("slurm", "clear"), Some(span), _) => {
-                    out_of(span, Span::from_secs(0), DAY)
-                }
-                (("hysteresis", "flap_window"), Some(span), _) => {
-                    out_of(span, Span::from_secs(1), DAY)
-                }
+                (
+                    ("hysteresis" | "slurm" | "cluster", "hold") | ("slurm", "clear"),
+                    Some(span),
+                    _,
+                ) => out_of(span, Span::from_secs(0), DAY),
+                (
+                    ("hysteresis" | "cluster", "flap_window") | ("cluster", "clear" | "clear_max"),
+                    Some(span),
+                    _,
+                ) => out_of(span, Span::from_secs(1), DAY),
                 (("hysteresis", "flap_count"), _, Some(count)) => out_of(count, 0, 50),
                 (("hysteresis", "flap_max_factor"), _, Some(factor)) => out_of(factor, 1, 1000),
                 ((_, name), Some(span), _)

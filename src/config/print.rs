@@ -46,10 +46,8 @@ pub fn to_toml_defaults() -> String {
             toml(&first.default)
         };
         for setting in group {
-            let flag = setting
-                .flag
-                .as_ref()
-                .map_or(String::new(), |flag| format!("--{flag}, "));
+            let flag = setting.flag.as_ref();
+            let flag = flag.map_or(String::new(), |flag| format!("--{flag}, "));
             let _ = writeln!(out, "# {flag}{}", setting.env);
         }
         let unset = if default.is_empty() { "# " } else { "" };
@@ -80,11 +78,9 @@ impl Loaded {
     /// Settings that differ from the defaults, on one line for the log.
     pub fn changed(&self) -> String {
         let written = self.in_force().into_iter();
-        let changed: Vec<String> = written
-            .filter(|(_, _, origin)| *origin != Origin::Default)
-            .map(|(key, value, origin)| format!("{key} = {value} ({origin})"))
-            .collect();
-        changed.join(", ")
+        let changed = written.filter(|(_, _, origin)| *origin != Origin::Default);
+        let shown = changed.map(|(key, value, origin)| format!("{key} = {value} ({origin})"));
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     fn in_force(&self) -> Vec<(String, String, Origin)> {
@@ -96,11 +92,10 @@ impl Loaded {
         let mut rows = Vec::new();
         for setting in settings() {
             match tree.pointer(&setting.pointer()) {
-                Some(Value::Object(entries)) => rows.extend(
-                    entries
-                        .iter()
-                        .map(|(name, entry)| row(format!("{}.{name}", setting.key), entry)),
-                ),
+                Some(Value::Object(entries)) => {
+                    let key = |name: &String| format!("{}.{name}", setting.key);
+                    rows.extend(entries.iter().map(|(name, entry)| row(key(name), entry)));
+                }
                 Some(value) => rows.push(row(setting.key.clone(), value)),
                 None => {}
             }
@@ -117,10 +112,9 @@ fn inline_table(setting: &Setting) -> Option<&str> {
 }
 
 fn inline(parts: &[&Setting]) -> String {
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|part| format!("{} = {}", part.section_and_name().1, toml(&part.default)))
-        .collect();
+    let shown =
+        |part: &&Setting| format!("{} = {}", part.section_and_name().1, toml(&part.default));
+    let parts: Vec<String> = parts.iter().map(shown).collect();
     format!("{{ {} }}", parts.join(", "))
 }
 
@@ -142,9 +136,8 @@ fn toml(value: &Value) -> String {
         Value::Null => String::new(),
         Value::Object(fields) => {
             let set = fields.iter().filter(|(_, value)| !value.is_null());
-            let fields: Vec<String> = set
-                .map(|(name, value)| format!("{name} = {}", toml(value)))
-                .collect();
+            let fields = set.map(|(name, value)| format!("{name} = {}", toml(value)));
+            let fields: Vec<String> = fields.collect();
             format!("{{ {} }}", fields.join(", "))
         }
         // JSON's strings, numbers and lists of them are TOML as well.

@@ -43,17 +43,8 @@ impl Setting {
 }
 
 /// Settings with a flag of their own. All others are set by file, environment or `--set`.
-const FLAGS: &[&str] = &[
-    "agent.listen",
-    "agent.node_name",
-    "agent.host_root",
-    "agent.log_level",
-    "agent.log_format",
-    "cluster.dry_run",
-    "rails.include",
-    "rails.exclude",
-    "platform.profile",
-];
+const FLAGS: &str = "agent.listen agent.node_name agent.host_root agent.log_level agent.log_format \
+    cluster.dry_run rails.include rails.exclude platform.profile";
 
 type Help = &'static [(&'static str, &'static str)];
 
@@ -181,7 +172,8 @@ fn leaf(key: &str, help: &str, default: &Value) -> Setting {
     };
     Setting {
         key: key.to_string(),
-        flag: FLAGS.contains(&key).then(|| short.replace(['.', '_'], "-")),
+        flag: (FLAGS.split_whitespace().any(|flag| flag == key))
+            .then(|| short.replace(['.', '_'], "-")),
         env,
         help: help.to_string(),
         default: default.clone(),

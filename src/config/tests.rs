@@ -29,7 +29,10 @@ fn nothing_written_gives_the_defaults() {
     let config = build("", "", "").unwrap();
     assert_eq!(config, Config::default());
     assert_eq!(config.agent.listen.to_string(), "0.0.0.0:9949");
-    assert_eq!(config.kmsg_path(), Path::new("/dev/kmsg"));
+    assert_eq!(
+        config.agent.host_root.join(&config.agent.kmsg),
+        Path::new("/dev/kmsg")
+    );
     assert_eq!(config.complaints(), []);
 }
 
@@ -62,7 +65,10 @@ fn each_way_of_writing_each_type() {
     assert_eq!(config.policy.expect.rate_gbps, Some(12.5));
     assert_eq!(config.agent.state_dir, None);
     assert_eq!(config.agent.log_format, LogFormat::Json);
-    assert_eq!(config.kmsg_path(), Path::new("/host/dev/kmsg"));
+    assert_eq!(
+        config.agent.host_root.join(&config.agent.kmsg),
+        Path::new("/host/dev/kmsg")
+    );
     assert!(config.counters.full);
     assert_eq!(config.hysteresis.flap_count, 5);
     let texts = |globs: &[Glob]| globs.iter().map(|g| g.0.clone()).collect::<Vec<_>>();

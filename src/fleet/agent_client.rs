@@ -1,6 +1,7 @@
 //! Requests to an agent's own address.
 
 use crate::cluster::error::chain;
+use crate::report::agent_report::AgentReport;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::{Request, StatusCode, Uri};
@@ -50,6 +51,15 @@ impl AgentClient {
         config.auth_info.token = token.map(Into::into);
         let client = kube::Client::try_from(config).map_err(|error| chain(&error))?;
         Ok(AgentClient { client, patience })
+    }
+
+    /// What the agent says now: its report, and the bytes that it came as.
+    ///
+    /// # Errors
+    /// Why nothing is known: no answer in time, or none that may be believed.
+    pub async fn report(&self) -> Result<(AgentReport, Bytes), String> {
+        let body = self.get("/report").await?;
+        Ok((AgentReport::parse(&body, jiff::Timestamp::now())?, body))
     }
 
     /// The body of an answer with status 200.

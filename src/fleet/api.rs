@@ -2,11 +2,12 @@
 //! and writes the two annotations that agents read.
 
 use super::agent_client::PORT;
-use super::{FleetNode, NodeSummary, mute};
+use super::{FleetNode, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ErrorKind, bounded};
 use crate::cluster::names::Names;
+use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
 use crate::report::text::Style;
 use jiff::{SignedDuration, Timestamp};
@@ -45,13 +46,13 @@ impl FleetApi {
     }
 
     /// All Nodes, for a watch.
-    pub fn nodes(&self) -> Api<NodeSummary> {
-        Api::all(self.client.clone())
+    pub fn nodes(&self) -> Api<NodeObject> {
+        Api::all_with(self.client.clone(), &resource())
     }
 
     /// A Node as a row of the table.
-    pub fn row(&self, object: NodeSummary) -> FleetNode {
-        FleetNode::of(object, &self.names, &self.settings)
+    pub fn row(&self, object: &NodeObject) -> FleetNode {
+        FleetNode::of(NodeView::of(object), &self.names, &self.settings)
     }
 
     /// The Nodes that a label selector matches, page by page.
@@ -61,7 +62,7 @@ impl FleetApi {
     pub async fn list(&self, selector: &str) -> Result<Vec<FleetNode>, ApiError> {
         let mut rows = Vec::new();
         let params = ListParams::default().labels(selector).limit(PAGE);
-        let take = |node| rows.push(self.row(node));
+        let take = |node: NodeObject| rows.push(self.row(&node));
         each("list the nodes", &self.nodes(), params, self.limits, take).await?;
         Ok(rows)
     }
@@ -81,36 +82,22 @@ impl FleetApi {
         let params = ListParams::default()
             .labels(AGENTS)
             .fields(&format!("spec.nodeName={node}"));
-        let found = bounded(
-            "find the agent's pod",
-            self.limits.deadline,
-            pods.list(&params),
-        )
-        .await?;
+        let found = self.ask("find the agent's pod", pods.list(&params)).await?;
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
-        let mut running = found
-            .items
-            .into_iter()
-            .filter(|pod| phase(pod).as_deref() == Some("Running"));
-        let pod = running.next().ok_or_else(|| ApiError {
+        let mut pods = found.items.into_iter();
+        let pod = pods.find(|pod| phase(pod).as_deref() == Some("Running"));
+        let pod = pod.ok_or_else(|| ApiError {
             what: "find the agent's pod",
             kind: ErrorKind::NotFound,
             message: format!("no agent runs on {node:?}, by the pods of namespace {namespace:?}"),
         })?;
         let form = style.map_or(String::new(), |style| format!("?{}", style.query()));
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/pods/{}/proxy/report{form}",
-            address(&pod)
-        );
+        let pod = address(&pod);
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/proxy/report{form}");
         const WHAT: &str = "ask the agent by the pod proxy";
         let request = hyper::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| ApiError::other(WHAT, error))?;
-        bounded(
-            WHAT,
-            self.limits.deadline,
-            self.client.request_text(request),
-        )
-        .await
+        self.ask(WHAT, self.client.request_text(request)).await
     }
 
     /// Mutes checks or the taint until a moment, or no longer (`until` is `None`; with nothing named,
@@ -128,17 +115,9 @@ impl FleetApi {
         let key = self.names.mute();
         let mut conflict = None;
         for _ in 0..ATTEMPTS {
-            let found = bounded(
-                "read the Node",
-                self.limits.deadline,
-                self.nodes().get(node),
-            )
-            .await?;
-            let had = found
-                .metadata
-                .annotations
-                .as_ref()
-                .and_then(|all| all.get(&key));
+            let found = self.ask("read the Node", self.nodes().get(node)).await?;
+            let had = found.metadata.annotations.as_ref();
+            let had = had.and_then(|all| all.get(&key));
             let text = match targets {
                 Some(targets) => {
                     mute::edit(had.map(String::as_str), targets, until, Timestamp::now())
@@ -150,10 +129,8 @@ impl FleetApi {
                 return Ok(text);
             }
             let version = found.metadata.resource_version;
-            match self
-                .annotate(WHAT, node, &key, text.as_deref(), version)
-                .await
-            {
+            let written = self.annotate(WHAT, node, &key, text.as_deref(), version);
+            match written.await {
                 Err(error) if error.kind == ErrorKind::Conflict => conflict = Some(error),
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(text),
@@ -168,18 +145,14 @@ impl FleetApi {
     /// # Errors
     /// When the server refuses, or does not answer in time.
     pub async fn accept(&self, node: &str, at: Timestamp) -> Result<(), ApiError> {
-        let nodes = self.nodes();
-        let found = bounded("read the Node", self.limits.deadline, nodes.get(node)).await?;
+        const WHAT: &str = "write the accept annotation";
+        let found = self.ask("read the Node", self.nodes().get(node)).await?;
         let key = self.names.accept();
-        let had = found
-            .metadata
-            .annotations
-            .and_then(|all| all.get(&key)?.parse().ok());
-        let after =
-            had.and_then(|had: Timestamp| had.checked_add(SignedDuration::from_secs(1)).ok());
+        let had = found.metadata.annotations;
+        let had: Option<Timestamp> = had.and_then(|all| all.get(&key)?.parse().ok());
+        let after = had.and_then(|had| had.checked_add(SignedDuration::from_secs(1)).ok());
         let text = after.map_or(at, |after| at.max(after)).to_string();
-        self.annotate("write the accept annotation", node, &key, Some(&text), None)
-            .await
+        self.annotate(WHAT, node, &key, Some(&text), None).await
     }
 
     async fn annotate(
@@ -198,15 +171,17 @@ impl FleetApi {
         if let (Some(version), Some(metadata)) = (version, patch.pointer_mut("/metadata")) {
             metadata["resourceVersion"] = version.into();
         }
-        let nodes = self.nodes();
-        let patch = Patch::Merge(patch);
-        bounded(
-            what,
-            self.limits.deadline,
-            nodes.patch(node, &params, &patch),
-        )
-        .await?;
+        let (nodes, patch) = (self.nodes(), Patch::Merge(patch));
+        self.ask(what, nodes.patch(node, &params, &patch)).await?;
         Ok(())
+    }
+
+    async fn ask<T>(
+        &self,
+        what: &'static str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ApiError> {
+        bounded(what, self.limits.deadline, request).await
     }
 }
 

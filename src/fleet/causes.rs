@@ -53,9 +53,8 @@ pub(super) fn causes(nodes: &[FleetNode]) -> Vec<Cause> {
     for node in left {
         by_reason.entry(&node.reason).or_default().push(node);
     }
-    let rest = by_reason
-        .values()
-        .map(|those| with_nodes(Cause::default(), those));
+    let of_reason = |those: &Vec<_>| with_nodes(Cause::default(), those);
+    let rest = by_reason.values().map(of_reason);
     let mut rest: Vec<Cause> = rest.collect();
     rest.sort_by_key(|cause| std::cmp::Reverse(cause.nodes.len()));
     causes.extend(rest);
@@ -79,11 +78,8 @@ fn shared(nodes: &[&FleetNode]) -> Option<(Cause, &'static str, String)> {
         let faulty = usize::from(node.is_faulty());
         let count = |tally: &mut Tally| *tally = (tally.0 + faulty, tally.1 + 1);
         for attribute in &node.attributes {
-            count(
-                values
-                    .entry((attribute.kind, &attribute.value))
-                    .or_default(),
-            );
+            let value = values.entry((attribute.kind, &attribute.value));
+            count(value.or_default());
         }
         let of_node: BTreeSet<_> = node.attributes.iter().map(|of| of.kind).collect();
         for kind in of_node {
@@ -97,15 +93,8 @@ fn shared(nodes: &[&FleetNode]) -> Option<(Cause, &'static str, String)> {
             && faulty * SHARE >= *of
             && others > 0
             && faulty * others > TIMES * others_faulty * of;
-        fits.then(|| {
-            (
-                *faulty,
-                *of,
-                *kind,
-                (*value).to_string(),
-                (others_faulty, others),
-            )
-        })
+        let elsewhere = (others_faulty, others);
+        fits.then(|| (*faulty, *of, *kind, (*value).to_string(), elsewhere))
     };
     let found = values.iter().filter_map(stands_out);
     let (_, of, kind, value, elsewhere) =

@@ -13,8 +13,8 @@ pub mod text;
 pub mod watched;
 
 use crate::cluster::desired::WITHHELD;
-use crate::cluster::names::{self, CONDITION, Names};
-use crate::cluster::node::{Condition, text as field};
+use crate::cluster::names::{self, Names};
+use crate::cluster::node::{Condition, NodeView};
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::settings::ClusterSettings;
 use crate::cluster::silence::Mutes;
@@ -23,11 +23,7 @@ use crate::report::State;
 use crate::report::port_view::natural;
 use causes::Cause;
 use jiff::Timestamp;
-use k8s_openapi::ClusterResourceScope;
-use kube::core::{ObjectMeta, Resource};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
-use std::borrow::Cow;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -47,93 +43,6 @@ const ORDER: [State; 5] = [
     State::Ready,
     State::NoFabric,
 ];
-
-/// The part of a Node's `spec` that a fleet's table needs.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Spec {
-    #[serde(default)]
-    taints: Vec<Value>,
-    #[serde(default)]
-    unschedulable: bool,
-}
-
-/// The part of a Node's `status` that a fleet's table needs.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Status {
-    #[serde(default)]
-    conditions: Vec<Value>,
-    #[serde(default)]
-    node_info: NodeInfo,
-}
-
-/// Versions that the kubelet reports.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct NodeInfo {
-    kernel_version: String,
-    os_image: String,
-}
-
-/// A Node object, reduced to what a fleet's table needs: thousands of them are decoded at once.
-#[derive(Debug, Clone, Deserialize)]
-pub struct NodeSummary {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-}
-
-/// The metadata without `managedFields`, which are longer than all that is kept.
-fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Few {
-        name: Option<String>,
-        resource_version: Option<String>,
-        labels: Option<BTreeMap<String, String>>,
-        annotations: Option<BTreeMap<String, String>>,
-    }
-    let few = Few::deserialize(from)?;
-    Ok(ObjectMeta {
-        name: few.name,
-        resource_version: few.resource_version,
-        labels: few.labels,
-        annotations: few.annotations,
-        ..ObjectMeta::default()
-    })
-}
-
-impl Resource for NodeSummary {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
 
 /// Where our taint stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -213,55 +122,40 @@ const VERSIONS: &[(&str, &str)] = &[
 ];
 
 /// What a node may have in common with others.
-fn attributes(labels: &BTreeMap<String, String>, info: NodeInfo) -> Vec<Attribute> {
-    let versions = VERSIONS.iter();
-    let versions = versions.filter_map(|(key, kind)| Some((*kind, labels.get(*key)?.clone())));
-    let programs = [("kernel", info.kernel_version), ("image", info.os_image)];
-    topology::places(labels)
-        .into_iter()
-        .chain(versions)
-        .chain(programs)
-        .filter(|(_, value)| !value.is_empty())
+fn attributes(node: &NodeView) -> Vec<Attribute> {
+    let value = |(key, kind): &(&str, _)| Some((*kind, node.labels.get(*key)?.clone()));
+    let versions = VERSIONS.iter().filter_map(value);
+    let programs = ["kernel", "image"].into_iter().zip(node.versions.clone());
+    let places = topology::places(&node.labels).into_iter();
+    let all = places.chain(versions).chain(programs);
+    let known = all.filter(|(_, value)| !value.is_empty());
+    known
         .map(|(kind, value)| Attribute { kind, value })
         .collect()
 }
 
 impl FleetNode {
     /// What a Node object says.
-    pub fn of(object: NodeSummary, names: &Names, settings: &ClusterSettings) -> Self {
-        let labels = object.metadata.labels.unwrap_or_default();
-        let annotations = object.metadata.annotations.unwrap_or_default();
-        let status = object.status;
-        let label = |name: &str| labels.get(&names.own(name)).cloned().unwrap_or_default();
-        let mut conditions = status.conditions.iter();
-        let condition = conditions.find(|condition| field(condition, "type") == CONDITION);
-        let condition: Condition = condition
-            .and_then(|condition| serde_json::from_value(condition.clone()).ok())
-            .unwrap_or_default();
-        let taints = object.spec.taints;
-        let has_taint =
-            |is_it: &dyn Fn(&str) -> bool| taints.iter().any(|t| is_it(field(t, "key")));
-        let mute = annotations.get(&names.mute());
-        let muted = mute
-            .map_or_else(Mutes::default, |text| Mutes::parse(text, |_| true))
-            .until;
+    pub fn of(node: NodeView, names: &Names, settings: &ClusterSettings) -> Self {
+        let own = |name: &str| node.labels.get(&names.own(name)).cloned();
+        let label = |name: &str| own(name).unwrap_or_default();
+        let condition = node.condition.clone().unwrap_or_default();
+        let mute = node.annotations.get(&names.mute());
+        let muted = Mutes::parse(mute.map_or("", String::as_str), |_| true).until;
         // A word of a later version is at least a verdict.
-        let verdict = Some(label(names::FABRIC)).filter(|word| !word.is_empty());
-        let state = verdict.map(|word| {
-            State::ALL
-                .into_iter()
-                .find(|state| state.as_str() == word)
-                .unwrap_or(State::Unknown)
-        });
+        let state = own(names::FABRIC).filter(|word| !word.is_empty());
+        let known = |word: String| State::ALL.into_iter().find(|state| state.as_str() == word);
+        let state = state.map(|word| known(word).unwrap_or(State::Unknown));
         let taint = match () {
-            () if has_taint(&|key| key == names.taint()) => Taint::Applied,
-            () if has_taint(&|key| names.is_startup_taint(key)) => Taint::Startup,
+            () if node.is_tainted(names) => Taint::Applied,
+            () if node.is_joining(names) => Taint::Startup,
             () if condition.message.contains(WITHHELD) => Taint::Withheld,
             () => Taint::None,
         };
-        let group = NodeGroup::new(settings, names, &labels);
+        let group = NodeGroup::new(settings, names, &node.labels);
         FleetNode {
-            node: object.metadata.name.unwrap_or_default(),
+            attributes: attributes(&node),
+            node: node.name,
             reason: reason(state, &condition, taint),
             message: condition.message,
             since: condition
@@ -276,19 +170,16 @@ impl FleetNode {
             gds: label(names::GDS),
             state: state.or((taint != Taint::None).then_some(State::Unknown)),
             taint,
-            cordoned: object.spec.unschedulable,
+            cordoned: node.cordoned,
             muted,
-            attributes: attributes(&labels, status.node_info),
-            budget: group.holds(&labels).then_some(group.lease),
+            budget: group.holds(&node.labels).then_some(group.lease),
         }
     }
 
     /// Whether something is wrong with it, or may be.
     pub fn is_faulty(&self) -> bool {
-        matches!(
-            self.state,
-            Some(State::Unready | State::Unknown | State::Degraded)
-        )
+        let fine = |state| matches!(state, State::Ready | State::NoFabric);
+        self.state.is_some_and(|state| !fine(state))
     }
 
     /// Judges by the clock what the Node object leaves to it: mutes that ended, and an agent that has been
@@ -370,9 +261,8 @@ pub struct Fleet {
 impl Fleet {
     /// Whether a node is unready.
     pub fn has_unready(&self) -> bool {
-        self.nodes
-            .iter()
-            .any(|node| node.state == Some(State::Unready))
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.state == Some(State::Unready))
     }
 }
 
@@ -398,12 +288,10 @@ pub fn summarise(nodes: Vec<FleetNode>, settings: &ClusterSettings, now: Timesta
         }
     }
     let with = |taint| nodes.iter().filter(|node| node.taint == taint).count();
+    let limits = groups.values().map(|nodes| settings.budget_max.of(*nodes));
     let budget = Budget {
         taints: with(Taint::Applied),
-        allowed: groups
-            .values()
-            .map(|nodes| settings.budget_max.of(*nodes))
-            .sum(),
+        allowed: limits.sum(),
         withheld: with(Taint::Withheld),
     };
     Fleet {

@@ -43,16 +43,13 @@ pub fn targets<'a>(
 /// # Errors
 /// Why the text is not taken: not a duration, zero, or too long.
 pub fn end(length: &str, now: Timestamp) -> Result<Timestamp, String> {
-    let span: Span = length
-        .parse()
-        .map_err(|error: crate::units::BadSpan| error.to_string())?;
-    let span = span.duration();
+    let span: Result<Span, _> = length.parse();
+    let span = span.map_err(|error| error.to_string())?.duration();
     if span.as_secs() == 0 {
         return Err(format!("{length:?} is shorter than a second"));
     }
-    let ends = SignedDuration::try_from(span)
-        .ok()
-        .and_then(|span| now.checked_add(span).ok());
+    let ends = SignedDuration::try_from(span).ok();
+    let ends = ends.and_then(|span| now.checked_add(span).ok());
     let ends = ends.and_then(|ends| Timestamp::from_second(ends.as_second()).ok());
     ends.ok_or_else(|| format!("{length:?} is too long"))
 }
@@ -69,17 +66,13 @@ pub fn edit(
     now: Timestamp,
 ) -> Result<Option<String>, String> {
     // A later agent may have more checks than this program.
-    let mut entries = had
-        .map_or_else(Mutes::default, |text| Mutes::parse(text, |_| true))
-        .until;
+    let mut entries = Mutes::parse(had.unwrap_or_default(), |_| true).until;
     entries.retain(|what, until| now < *until && !targets.contains(what));
-    entries.extend(until.into_iter().flat_map(|until| {
-        let targets = targets.iter().cloned();
-        targets.map(move |what| (what, until))
-    }));
-    let entries = entries
-        .iter()
-        .map(|(what, until)| format!("{what}={until}"));
+    if let Some(until) = until {
+        entries.extend(targets.iter().map(|what| (what.clone(), until)));
+    }
+    let entries = entries.iter();
+    let entries = entries.map(|(what, until)| format!("{what}={until}"));
     let text = entries.collect::<Vec<_>>().join(",");
     match Mutes::parse(&text, |_| true).complaints.first() {
         Some(complaint) => Err(complaint.clone()),

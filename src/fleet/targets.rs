@@ -5,7 +5,6 @@ use super::{AGENT_SILENT, Attribute, FleetNode, Taint};
 use crate::report::State;
 use crate::report::agent_report::AgentReport;
 use futures::StreamExt;
-use jiff::Timestamp;
 use std::time::Duration;
 
 /// Agents that are asked at a time.
@@ -48,10 +47,8 @@ pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
 
 async fn report(target: &str) -> Result<AgentReport, String> {
     let url = url(target).ok_or("not an address")?;
-    let body = AgentClient::new(url, None, PATIENCE)?
-        .get("/report")
-        .await?;
-    AgentReport::parse(&body, Timestamp::now())
+    let client = AgentClient::new(url, None, PATIENCE)?;
+    client.report().await.map(|(report, _)| report)
 }
 
 /// The row of an agent that answers, where no Node object says more.
@@ -99,6 +96,7 @@ mod tests {
     use super::*;
     use crate::report::json;
     use crate::report::testing::broken;
+    use jiff::Timestamp;
     use std::collections::BTreeSet;
 
     #[test]

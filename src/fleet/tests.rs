@@ -1,8 +1,9 @@
 //! Whole fleets: what is counted, named first and shown.
 
 use super::*;
+use crate::cluster::node::NodeObject;
 use crate::report::text::Style;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-23T12:00:00Z";
 
@@ -42,11 +43,8 @@ fn fleet(nodes: &[Value]) -> Fleet {
     let settings = ClusterSettings::default();
     let names = Names::new(&settings);
     let row = |node: &Value| {
-        FleetNode::of(
-            serde_json::from_value(node.clone()).unwrap(),
-            &names,
-            &settings,
-        )
+        let node = serde_json::from_value(node.clone()).unwrap();
+        FleetNode::of(NodeView::of(&node), &names, &settings)
     };
     summarise(nodes.iter().map(row).collect(), &settings, at(NOW))
 }
@@ -57,10 +55,11 @@ fn a_heartbeat_alone_changes_nothing_on_the_screen() {
     let settings = ClusterSettings::default();
     let names = Names::new(&settings);
     let mut watched = watched::Watched::default();
-    let mut changes = |event: fn(NodeSummary) -> Event<NodeSummary>, node: &Value| {
+    let mut changes = |event: fn(NodeObject) -> Event<NodeObject>, node: &Value| {
         watched.changed = false;
         let event = event(serde_json::from_value(node.clone()).unwrap());
-        watched.take(event, |node| FleetNode::of(node, &names, &settings));
+        let row = |node: &NodeObject| FleetNode::of(NodeView::of(node), &names, &settings);
+        watched.take(event, row);
         (watched.changed, watched.complete, watched.nodes.len())
     };
     let first = node("a", "ready", "Ready");

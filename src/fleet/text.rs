@@ -4,7 +4,7 @@ use super::causes::Cause;
 use super::{Fleet, FleetNode, ORDER, Taint};
 use crate::report::State;
 use crate::report::text::Style;
-use crate::report::text::writer::{Colour, Page, clean, count};
+use crate::report::text::writer::{Page, clean, count, widths};
 use jiff::Timestamp;
 
 /// Widest screen that is made use of, in columns.
@@ -93,9 +93,8 @@ fn headline(fleet: &Fleet) -> String {
     let counts = &fleet.counts;
     let of = |state: &State| Some((counts.by_state.get(state.as_str())?, state.as_str()));
     let by_state = ORDER.iter().filter_map(of);
-    let mut parts: Vec<String> = by_state
-        .map(|(nodes, state)| format!("{nodes} {state}"))
-        .collect();
+    let by_state = by_state.map(|(nodes, state)| format!("{nodes} {state}"));
+    let mut parts: Vec<String> = by_state.collect();
     if counts.without_agent > 0 {
         parts.push(format!("{} without an agent", counts.without_agent));
     }
@@ -109,10 +108,8 @@ fn headline(fleet: &Fleet) -> String {
             0 => String::new(),
             withheld => format!(", {withheld} withheld"),
         };
-        format!(
-            "; taints: {} of {} allowed{withheld}",
-            budget.taints, budget.allowed
-        )
+        let (taints, allowed) = (budget.taints, budget.allowed);
+        format!("; taints: {taints} of {allowed} allowed{withheld}")
     });
     format!("{nodes}{parts}{taints}")
 }
@@ -125,30 +122,22 @@ fn sentence(cause: &Cause) -> String {
     let nodes = cause.nodes.len();
     let mut reasons: Vec<_> = cause.reasons.iter().collect();
     reasons.sort_by_key(|(_, nodes)| std::cmp::Reverse(**nodes));
-    let named = |reason: &str| {
-        if reason.is_empty() {
-            "no reason"
-        } else {
-            reason
-        }
-        .to_string()
+    let named = |reason: &str| match reason {
+        "" => "no reason".to_string(),
+        reason => reason.to_string(),
     };
     if let (Some(kind), Some(value), Some(of), Some((faulty, others))) =
         (cause.kind, &cause.value, cause.of, cause.elsewhere)
     {
-        let reasons = reasons
-            .into_iter()
-            .map(|(reason, nodes)| format!("{nodes} {}", named(reason)));
-        let reasons: Vec<String> = reasons.collect();
+        let counted = |(reason, nodes): (&String, &usize)| format!("{nodes} {}", named(reason));
+        let reasons: Vec<String> = reasons.into_iter().map(counted).collect();
         return format!(
             "{kind} {value}: {nodes} of {of} nodes not ready, {faulty} of {others} elsewhere: {}",
             reasons.join(", ")
         );
     }
-    let reasons: Vec<String> = reasons
-        .into_iter()
-        .map(|(reason, _)| named(reason))
-        .collect();
+    let reasons = reasons.into_iter().map(|(reason, _)| named(reason));
+    let reasons: Vec<String> = reasons.collect();
     let mut names: Vec<&str> = cause.nodes.iter().take(NAMES).map(String::as_str).collect();
     let more = format!("and {} more", nodes.saturating_sub(NAMES));
     if nodes > NAMES {
@@ -163,38 +152,24 @@ fn table(page: &mut Page, columns: &[&Column], nodes: &[&FleetNode], now: Timest
         true => "-".to_string(),
         false => clean(&text).into_owned(),
     };
-    let heads = columns
-        .iter()
-        .map(|(head, _)| (*head).to_string())
-        .collect();
-    let row = |node: &&FleetNode| {
-        columns
-            .iter()
-            .map(|(_, show)| cell(show(node, now)))
-            .collect()
-    };
-    let rows: Vec<Vec<String>> = std::iter::once(heads)
-        .chain(nodes.iter().map(row))
-        .collect();
-    let longest = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let mut widths: Vec<usize> = (0..columns.len()).map(longest).collect();
-    narrow(&mut widths, page.width);
-    for (number, row) in rows.iter().enumerate() {
-        let mut line = String::new();
-        for ((cell, width), (head, _)) in row.iter().zip(&widths).zip(columns) {
-            let cell = format!("{:<width$}", cut_middle(cell, *width));
-            line.push_str(&match (number, *head) {
-                (0, _) => page.paint(Colour::Bold, &cell),
-                (_, "VERDICT") => page.judged(&cell),
-                _ => cell,
-            });
-            line.push_str("  ");
-        }
-        page.line(&line);
+    let heads = columns.iter().map(|(head, _)| head.to_string()).collect();
+    let mut rows: Vec<Vec<String>> = vec![heads];
+    for node in nodes {
+        let shown = columns.iter().map(|(_, show)| cell(show(node, now)));
+        rows.push(shown.collect());
     }
+    let mut widths = widths(&rows);
+    narrow(&mut widths, page.width);
+    for (cell, width) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
+        *cell = cut_middle(cell, *width);
+    }
+    let verdict = columns.iter().position(|(head, _)| *head == "VERDICT");
+    page.table("", &rows, |page, column, cell| {
+        match Some(column) == verdict {
+            true => page.judged(cell),
+            false => cell.to_string(),
+        }
+    });
 }
 
 /// Takes from the widest column until all fit, with two spaces between.
@@ -215,18 +190,14 @@ fn narrow(widths: &mut [usize], screen: usize) {
 
 /// Names differ at their beginning or at their end.
 fn cut_middle(text: &str, most: usize) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= most {
+    let length = text.chars().count();
+    if length <= most {
         return text.to_string();
     }
     let tail = most / 3;
-    let head = most.saturating_sub(tail + 2);
-    let start = chars.iter().take(head);
-    let end = chars.iter().skip(chars.len().saturating_sub(tail));
-    start
-        .chain("..".chars().collect::<Vec<_>>().iter())
-        .chain(end)
-        .collect()
+    let head = text.chars().take(most.saturating_sub(tail + 2));
+    let tail = text.chars().skip(length - tail);
+    head.chain("..".chars()).chain(tail).collect()
 }
 
 /// As kubectl writes ages.

@@ -1,6 +1,7 @@
 //! What a watch on Nodes has delivered.
 
-use super::{FleetNode, NodeSummary};
+use super::FleetNode;
+use crate::cluster::node::NodeObject;
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub struct Watched {
 
 impl Watched {
     /// Takes in an event; `row` makes the row of a Node.
-    pub fn take(&mut self, event: Event<NodeSummary>, row: impl Fn(NodeSummary) -> FleetNode) {
+    pub fn take(&mut self, event: Event<NodeObject>, row: impl Fn(&NodeObject) -> FleetNode) {
         match event {
             Event::Init => {
                 self.nodes.clear();
@@ -28,10 +29,10 @@ impl Watched {
                 self.changed = true;
             }
             Event::Delete(node) => {
-                self.changed |= self.nodes.remove(&row(node).node).is_some();
+                self.changed |= self.nodes.remove(&row(&node).node).is_some();
             }
             Event::Apply(node) | Event::InitApply(node) => {
-                let row = row(node);
+                let row = row(&node);
                 let heartbeat = row.heartbeat;
                 let had = self.nodes.insert(row.node.clone(), row.clone());
                 self.changed |= had.is_none_or(|had| FleetNode { heartbeat, ..had } != row);

@@ -1,12 +1,12 @@
 //! What is at the other end of a port's cable, as LLDP (IEEE 802.1AB) says, or on InfiniBand a request
 //! through umad.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
 /// A switch's port, in its own words. Nothing of it is authenticated. Texts are short and printable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbor {
     /// Its name; the chassis ID, or on InfiniBand the node's GUID, where it has none.
     pub switch: String,

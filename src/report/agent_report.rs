@@ -4,6 +4,7 @@ use super::State;
 use super::json::SCHEMA;
 use super::text::clean;
 use crate::check::{PASSES_WITHIN, Status, Weight};
+use crate::observe::lldp::Neighbor;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,12 +46,7 @@ struct AgentPort {
     #[serde(default)]
     state: String,
     firmware: Option<String>,
-    neighbor: Option<AgentNeighbor>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct AgentNeighbor {
-    switch: String,
+    neighbor: Option<Neighbor>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -82,15 +78,10 @@ impl AgentReport {
         let report: AgentReport = serde_json::from_slice(body)
             .map_err(|error| format!("the answer is not a report: {error}"))?;
         let age = now.duration_since(report.time).unsigned_abs();
-        match report.schema == SCHEMA {
-            false => Err(format!(
-                "the answer is of another form: {:?}",
-                report.schema
-            )),
-            true if age > STALE_AFTER => Err(format!(
-                "the report is stale: it was made at {}",
-                report.time
-            )),
+        let (schema, made) = (&report.schema, report.time);
+        match schema == SCHEMA {
+            false => Err(format!("the answer is of another form: {schema:?}")),
+            true if age > STALE_AFTER => Err(format!("the report is stale: it was made at {made}")),
             true => Ok(report),
         }
     }
@@ -98,17 +89,13 @@ impl AgentReport {
     /// How long the verdict had stood when the report was made: both times are by the agent's clock.
     pub fn stood(&self) -> Duration {
         let stood = self.since.map(|since| self.time.duration_since(since));
-        stood
-            .and_then(|stood| stood.try_into().ok())
-            .unwrap_or_default()
+        stood.map_or(Duration::ZERO, |stood| stood.try_into().unwrap_or_default())
     }
 
     /// Rails that are up, all rails, and the rate of the slowest of those that are up, in bit/s.
     pub fn rails(&self) -> (usize, usize, Option<u64>) {
-        let up = || {
-            self.rail_ports()
-                .filter(|port| port.state.starts_with("active"))
-        };
+        let is_up = |port: &&AgentPort| port.state.starts_with("active");
+        let up = || self.rail_ports().filter(is_up);
         let rates = up().filter_map(|port| port.rate_bits_per_second);
         (up().count(), self.rail_ports().count(), rates.min())
     }
@@ -131,16 +118,12 @@ impl AgentReport {
             [("switch", switch), ("firmware", port.firmware.as_deref())]
         });
         let host = self.gpudirect.iter().flat_map(|host| {
-            [
-                ("driver", host.driver_version.as_deref()),
-                ("kernel", host.kernel_release.as_deref()),
-            ]
+            let (driver, kernel) = (&host.driver_version, &host.kernel_release);
+            [("driver", driver.as_deref()), ("kernel", kernel.as_deref())]
         });
-        of_rails
-            .chain(host)
-            .filter_map(|(kind, value)| Some((kind, value?)))
-            .filter(|(_, value)| !value.is_empty())
-            .collect()
+        let known = of_rails.chain(host);
+        let known = known.filter_map(|(kind, value)| Some((kind, value?)));
+        known.filter(|(_, value)| !value.is_empty()).collect()
     }
 
     /// The message of the first reason's finding; without a reason, the worst finding's.
@@ -148,9 +131,8 @@ impl AgentReport {
         let first = self.reasons.first();
         let mut findings = self.findings.iter();
         let found = findings.find(|found| first == Some(&found.reason));
-        found
-            .or_else(|| self.findings.first())
-            .map(|found| found.message.as_str())
+        let found = found.or_else(|| self.findings.first());
+        found.map(|found| found.message.as_str())
     }
 
     /// What makes the node unready, in a few words: `LinkDown mlx5_4/1 and 2 more`.

@@ -4,7 +4,7 @@
 use super::catalogue::embedded;
 use super::port_view::ReportedPort;
 use crate::observe::counters::{Counts, PMA_SATURATING, PortCounters};
-use crate::observe::rdma::{Function, LinkLayer};
+use crate::observe::rdma::LinkLayer;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -64,10 +64,8 @@ pub static DEFAULTS: LazyLock<Defaults> =
 pub fn hw_selection(driver: &str) -> Option<&'static HwSelection> {
     // The rxe driver is also called by its short name.
     let driver = if driver == "rxe" { "rdma_rxe" } else { driver };
-    DEFAULTS
-        .hardware
-        .iter()
-        .find(|hw| driver.starts_with(hw.driver))
+    let mut all = DEFAULTS.hardware.iter();
+    all.find(|hw| driver.starts_with(hw.driver))
 }
 
 /// Whether a PMA file is exported by default on this link layer.
@@ -85,12 +83,6 @@ pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
     hw_selection(driver).is_some_and(|hw| {
         hw.errors.contains(&name) || (layer == LinkLayer::Ethernet && hw.congestion.contains(&name))
     })
-}
-
-/// VFs lent to guests are the guests' to watch: by default they are listed without counters. A node
-/// may have hundreds.
-pub fn counted_by_default(port: &ReportedPort<'_>) -> bool {
-    port.device.function != Function::VirtualOfHost
 }
 
 /// Error counters of a port that are not zero, by name: all of PMA's that saturate but the
@@ -117,16 +109,11 @@ pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
 pub fn traffic(counters: &PortCounters) -> impl Iterator<Item = (&'static str, Option<u64>)> + '_ {
     let value = |group: &Counts, name: &str| group.get(name)?.value().copied();
     DEFAULTS.traffic.iter().map(move |of| {
-        let own = || {
-            of.hardware
-                .iter()
-                .find_map(|name| value(&counters.hw, name))
-        };
-        let parts = of.sum.iter().filter_map(|name| value(&counters.hw, name));
+        let hardware = |name: &&str| value(&counters.hw, name);
+        let own = || of.hardware.iter().find_map(hardware);
+        let parts = of.sum.iter().filter_map(hardware);
         let sum = || parts.reduce(u64::saturating_add);
-        (
-            of.family,
-            value(&counters.pma, of.pma).or_else(own).or_else(sum),
-        )
+        let pma = value(&counters.pma, of.pma);
+        (of.family, pma.or_else(own).or_else(sum))
     })
 }

@@ -43,6 +43,7 @@ mod tls;
 pub mod tls_auth;
 mod x509;
 
+const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// How long answers under way may take once the server is asked to stop.
@@ -142,28 +143,23 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
         let cluster = cluster.as_deref();
         match route {
             "/metrics" => exposition::answer(self.metrics(), request.headers()),
-            "/report" => match Style::from_query(request.uri().query().unwrap_or_default()) {
-                Some(style) => {
-                    let body = text::encode(report, style).into();
-                    respond(StatusCode::OK, TEXT_TYPE, body)
-                }
-                None => {
-                    let body = json::encode(report, cluster).into();
-                    respond(StatusCode::OK, "application/json", body)
-                }
-            },
+            "/report" => {
+                let query = request.uri().query().unwrap_or_default();
+                let (kind, body) = match Style::from_query(query) {
+                    Some(style) => (TEXT_TYPE, text::encode(report, style)),
+                    None => ("application/json", json::encode(report, cluster)),
+                };
+                respond(StatusCode::OK, kind, body.into())
+            }
             "/healthz" => match (self.stats)().hangs {
                 None => plain(StatusCode::OK, "ok\n"),
                 Some(task) => {
                     let text = format!("task {task} makes no progress\n");
-                    respond(StatusCode::SERVICE_UNAVAILABLE, TEXT_TYPE, text.into())
+                    respond(UNAVAILABLE, TEXT_TYPE, text.into())
                 }
             },
             "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
-            "/readyz" => plain(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the first full window has not been seen\n",
-            ),
+            "/readyz" => plain(UNAVAILABLE, "the first full window has not been seen\n"),
             "/paused" => html(page::encode(report, cluster, Refresh::Off).into()),
             "/" => {
                 let mut response = html(page::encode(report, cluster, Refresh::On).into());

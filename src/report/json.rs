@@ -1,19 +1,12 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
-#![allow(
-    non_camel_case_types,
-    reason = "type parameters of objects have their fields' names"
-)]
-
-use super::port_view::{self, ReportedPort};
+use super::port_view::{self, ReportedPort, wall_at as time};
 use super::{ClusterStatus, Report, default_counters};
 use crate::check::Finding;
 use crate::observe::gpudirect::{MODULES_OF_INTEREST, Module};
 use crate::observe::rdma::{PhysState, PortState};
 use crate::readiness;
-use crate::units::Millis;
-use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,17 +15,6 @@ pub const SCHEMA: &str = "selvage.dev/report/v1";
 
 /// GIDs listed for a port: more only repeat addresses of the same network devices.
 const MAX_GIDS: usize = 16;
-
-/// A JSON object that keeps the order of its fields, each named next to its value.
-macro_rules! object {
-    ($($(#[$meta:meta])* $name:ident: $value:expr,)*) => {{
-        #[derive(serde::Serialize)]
-        struct Object<$($name),*> {
-            $($(#[$meta])* $name: $name,)*
-        }
-        Object { $($name: $value,)* }
-    }};
-}
 
 mod platform;
 
@@ -107,10 +89,6 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
             }
         }),
     }
-}
-
-fn time(report: &Report, at: Millis) -> Option<Timestamp> {
-    port_view::wall_at(report, at)
 }
 
 fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<'a> {

@@ -126,13 +126,8 @@ fn findings(out: &mut Exposition, report: &Report) {
             let cause = (report.cause(finding))
                 .filter(|cause| (cause.weight, cause.status) >= (finding.weight, finding.status))
                 .map_or("", |cause| &cause.reason);
-            let labels = [
-                &*finding.check,
-                &finding.subject,
-                &finding.reason,
-                status,
-                cause,
-            ];
+            let (check, subject, reason) = (&*finding.check, &finding.subject, &finding.reason);
+            let labels = [check, subject, reason, status, cause];
             out.push("selvage_finding", &labels, true);
         }
     }
@@ -191,7 +186,7 @@ fn gpudirect(out: &mut Exposition, report: &Report) {
     }
     for path in [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown] {
         let here = path == report.gpudirect.path;
-        out.push("selvage_gpudirect_path", &[&port_view::word(path)], here);
+        out.push("selvage_gpudirect_path", &[&port_view::word(&path)], here);
     }
     out.push("selvage_gds_ready", &[], port_view::gds_ready(report));
     let facts = port_view::gpudirect(report);

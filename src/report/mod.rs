@@ -1,5 +1,21 @@
 //! Outputs: metrics, JSON, text, the status page and HTTP. They read the [`Report`] and decide nothing.
 
+/// A JSON object that keeps the order of its fields, each named next to its value.
+macro_rules! object {
+    ($($(#[$meta:meta])* $name:ident: $value:expr,)*) => {{
+        #[allow(non_camel_case_types, reason = "type parameters have their fields' names")]
+        let object = {
+            #[derive(serde::Serialize)]
+            struct Object<$($name),*> {
+                $($(#[$meta])* $name: $name,)*
+            }
+            Object { $($name: $value,)* }
+        };
+        object
+    }};
+}
+pub(crate) use object;
+
 pub mod agent_report;
 pub mod bench;
 pub mod catalogue;

@@ -17,15 +17,7 @@ pub struct Input {
 
 /// `selvage nccl -o json`: one object, one line.
 pub fn json(inputs: &[Input]) -> String {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: &'static str,
-        inputs: &'a [Input],
-    }
-    let document = Document {
-        schema: "selvage.dev/nccl/v1",
-        inputs,
-    };
+    let document = object! { schema: "selvage.dev/nccl/v1", inputs: inputs, };
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
@@ -71,10 +63,8 @@ fn one(page: &mut Page, input: &Input) {
         notes: &[],
         remedies: &verdict.remedies,
     };
-    page.verdict(
-        (colour, word, format!("{name}: {}", verdict.summary)),
-        &parts,
-    );
+    let summary = format!("{name}: {}", verdict.summary);
+    page.verdict((colour, word, summary), &parts);
 }
 
 /// Connections that were logged, by transport: `net_ib 8, p2p 4`.

@@ -2,6 +2,7 @@
 //! module facts, sources. No formatting, no judging.
 
 use super::{Report, Role, RoleFacts};
+pub use crate::check::word;
 use crate::check::{Finding, Status, Weight};
 use crate::observe::counters::PortCounters;
 use crate::observe::dot1x::Dot1xFacts;
@@ -14,7 +15,6 @@ use crate::observe::rdma::{
 };
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{BitsPerSec, Millis, PortKey};
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -62,10 +62,10 @@ impl ReportedPort<'_> {
 
     /// Logical state, with the physical one where the port is known not to be up.
     pub fn state_text(&self) -> String {
-        let state = word(self.state());
+        let state = word(&self.state());
         match self.is_up() || self.state().is_none() {
             true => state,
-            false => format!("{state}/{}", word(self.phys_state())),
+            false => format!("{state}/{}", word(&self.phys_state())),
         }
     }
 
@@ -197,8 +197,8 @@ pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
     let wall = report.snapshot.wall?;
     let back = i64::try_from(report.snapshot.at.since(at).as_millis()).ok()?;
     let ahead = i64::try_from(at.since(report.snapshot.at).as_millis()).ok()?;
-    wall.checked_add(jiff::SignedDuration::from_millis(ahead - back))
-        .ok()
+    let since = jiff::SignedDuration::from_millis(ahead - back);
+    wall.checked_add(since).ok()
 }
 
 /// How long ago a moment was, in one unit.
@@ -321,14 +321,6 @@ pub fn sources(report: &Report) -> BTreeMap<&str, Source<'_>> {
 /// Whether the last read of this subject ended well.
 pub fn source_up(health: &SourceHealth) -> bool {
     health.last_ok.is_some() && health.fault.is_none() && health.stalled_since.is_none()
-}
-
-/// The word that a fact without content is in JSON: also a label's value, and shown to people.
-pub fn word(fact: impl Serialize) -> String {
-    match serde_json::to_value(fact) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".into(),
-    }
 }
 
 /// Name of a GDS state as in JSON and labels.

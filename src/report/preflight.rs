@@ -4,32 +4,22 @@ use super::State;
 use super::text::Style;
 use super::text::writer::Page;
 use crate::check::preflight::{Item, ItemStatus};
-use serde::Serialize;
 
 /// The output of `selvage preflight -o json`: one object.
 pub fn json(state: State, items: &[Item]) -> String {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: &'static str,
-        state: &'static str,
-        reasons: Vec<&'static str>,
-        items: &'a [Item],
-    }
-    let document = Document {
+    let document = object! {
         schema: "selvage.dev/preflight/v1",
         state: state.as_str(),
         reasons: reasons(items),
-        items,
+        items: items,
     };
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
 /// Reasons of the items with the worst status, each once.
 fn reasons(items: &[Item]) -> Vec<&'static str> {
-    let statuses = items.iter().map(|item| item.status);
-    let worst = statuses
-        .max()
-        .filter(|status| *status >= ItemStatus::Unknown);
+    let worst = items.iter().map(|item| item.status).max();
+    let worst = worst.filter(|status| *status >= ItemStatus::Unknown);
     let worst = items.iter().filter(|item| Some(item.status) == worst);
     let mut reasons: Vec<&'static str> = worst.filter_map(|item| item.reason).collect();
     reasons.sort_unstable();

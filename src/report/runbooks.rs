@@ -27,10 +27,9 @@ impl Runbook {
 
     /// What a browser's tab calls it.
     pub fn title(&self) -> &'static str {
-        if self.is_index() {
-            "Runbooks"
-        } else {
-            self.name
+        match self.is_index() {
+            true => "Runbooks",
+            false => self.name,
         }
     }
 
@@ -109,10 +108,8 @@ runbooks! {
 
 /// Name of the page about a finding's reason.
 pub fn page_of(reason: &str) -> Option<&'static str> {
-    let page = RUNBOOKS
-        .iter()
-        .find(|page| page.reasons.contains(&reason))?;
-    Some(page.name)
+    let mut pages = RUNBOOKS.iter();
+    Some(pages.find(|page| page.reasons.contains(&reason))?.name)
 }
 
 /// The page of a name as the pages' own links have it, without `.md`, or of a finding's reason, as

@@ -134,8 +134,8 @@ fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
     }
     let active = rails.iter().filter(|port| port.is_up()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
-    let mut rows: Vec<[String; 6]> =
-        vec![["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"].map(String::from)];
+    let heads = ["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"];
+    let mut rows = vec![heads.map(String::from)];
     let shown = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
     for port in rails {
         rows.push([
@@ -147,35 +147,15 @@ fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
             reasons(report, port),
         ]);
     }
-    table(page, &rows);
-}
-
-fn table(page: &mut Page, rows: &[[String; 6]]) {
-    let shown = |row: &[String; 6]| {
-        row.each_ref()
-            .map(|cell| cut(&clean(cell), MAX_CELL).into_owned())
-    };
-    let rows: Vec<[String; 6]> = rows.iter().map(shown).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: [usize; 6] = std::array::from_fn(width);
-    for (number, row) in rows.iter().enumerate() {
-        let mut line = String::from(" ");
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let padding = width.saturating_sub(cell.chars().count());
-            let shown = match (number, column) {
-                (0, _) => page.paint(Colour::Bold, cell),
-                (_, 5) if cell != "ok" && cell != "-" => page.paint(Colour::Red, cell),
-                _ => cell.clone(),
-            };
-            line.push(' ');
-            line.push_str(&shown);
-            line.push_str(&" ".repeat(padding + 1));
-        }
-        page.line(&line);
-    }
+    let cell = |text: String| cut(&clean(&text), MAX_CELL).into_owned();
+    let rows: Vec<Vec<String>> = (rows.into_iter())
+        .map(|row| row.map(cell).to_vec())
+        .collect();
+    page.table("  ", &rows, |page, column, cell| match (column, cell) {
+        (5, "ok" | "-") => cell.to_string(),
+        (5, findings) => page.paint(Colour::Red, findings),
+        _ => cell.to_string(),
+    });
 }
 
 fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
@@ -188,7 +168,7 @@ fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
         };
         others.iter().map(one).collect()
     } else {
-        counted(others.iter().map(|port| port_view::word(port.state())))
+        counted(others.iter().map(|port| port_view::word(&port.state())))
     };
     if !listed.is_empty() {
         page.wrapped("Other ports: ", 13, &listed.join(", "));
@@ -233,7 +213,7 @@ fn node_facts(page: &mut Page, report: &Report) {
         format!(" (driver {}{kind})", driver.version)
     });
     let gds = port_view::gds_name(port_view::gds_ready(report));
-    let path = port_view::word(report.gpudirect.path);
+    let path = port_view::word(&report.gpudirect.path);
     let why = match report.gpudirect.why.as_slice() {
         [] => String::new(),
         why => format!(" ({})", why.join("; ")),
@@ -268,10 +248,8 @@ fn counted(words: impl Iterator<Item = String>) -> Vec<String> {
     for word in words {
         *counts.entry(word).or_default() += 1;
     }
-    let counts = counts.iter();
-    counts
-        .map(|(word, count)| format!("{count} {word}"))
-        .collect()
+    let counts = counts.iter().map(|(word, count)| format!("{count} {word}"));
+    counts.collect()
 }
 
 /// Those whose link is administratively down, by interface.
@@ -295,12 +273,8 @@ fn blind_sources(report: &Report) -> Vec<String> {
 }
 
 fn findings(page: &mut Page, report: &Report) {
-    let leads = || {
-        report
-            .findings
-            .iter()
-            .filter(|finding| finding.caused_by.is_none())
-    };
+    let is_lead = |finding: &&Finding| finding.caused_by.is_none();
+    let leads = || report.findings.iter().filter(is_lead);
     for finding in leads().take(MAX_FINDINGS) {
         page.line("");
         one_finding(page, report, finding);

@@ -7,7 +7,11 @@ use std::sync::LazyLock;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tables {
+pub(super) struct Tables {
+    /// Counters that traffic raises, and bytes a count.
+    pub(super) traffic: BTreeMap<String, u64>,
+    /// Statistics that traffic raises, without `_bytes` and `_packets`.
+    pub(super) traffic_statistics: Vec<String>,
     /// Rules by table and file name.
     counters: BTreeMap<String, BTreeMap<String, String>>,
     /// Statistics by driver.
@@ -34,7 +38,7 @@ enum Each {
     Pfc,
 }
 
-static TABLES: LazyLock<Tables> =
+pub(super) static TABLES: LazyLock<Tables> =
     LazyLock::new(|| super::embedded(include_str!("data/counters.toml")));
 
 /// Counters of these tables; where two have the same name, the later one holds.

@@ -47,16 +47,6 @@ struct Gpu {
     pcie: (u32, u32),
 }
 
-/// The NVIDIA driver and its companions.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct NvidiaDriver {
-    version: String,
-    open: bool,
-    peermem: bool,
-    gds: bool,
-}
-
 /// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -160,7 +150,7 @@ struct Machine {
     nics: Vec<NicGroup>,
     modules: Vec<ModuleSpec>,
     rdma: RdmaModules,
-    nvidia: Option<NvidiaDriver>,
+    nvidia: Option<NvidiaSpec>,
     last_modules: Vec<ModuleSpec>,
     /// Devices that never had a cable.
     uncabled: Vec<String>,
@@ -405,11 +395,8 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let class = if group.infiniband {
-                0x02_0700
-            } else {
-                0x02_0000
-            };
+            // Ethernet or, in the subclass, InfiniBand.
+            let class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
             let (id, class) = ((nic.vendor, nic.device), nic.class.unwrap_or(class));
             let driver = group.driver.as_ref().unwrap_or(&nic.driver);
             let mut pci = function(place, id, class, driver, nic.pcie);
@@ -461,10 +448,7 @@ impl Machine {
                 modules.push(module("nvidia_fs", Some("2.25.7"), "OE"));
                 spec.nvidia_fs = Some(0);
             }
-            spec.nvidia = Some(NvidiaSpec {
-                version: driver.version.clone(),
-                open: driver.open,
-            });
+            spec.nvidia = Some(driver.clone());
         }
         modules.extend(self.last_modules.iter().cloned());
     }
@@ -497,10 +481,9 @@ fn add_functions(
 ) {
     let rate = group.rate.as_ref().unwrap_or(&nic.rate).as_str();
     let seed = spec.rdma.len() as u64 + 1;
-    let layer = if group.infiniband {
-        "infiniband"
-    } else {
-        "ethernet"
+    let layer = match group.infiniband {
+        true => "infiniband",
+        false => "ethernet",
     };
     let kind = CATALOGUE.ports.get(&format!("{}_{layer}", nic.kind));
     let kind = kind.filter(|_| !device.is_empty());
@@ -591,23 +574,17 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
     let bond = bond.filter(|name| name.starts_with("bond"));
     let owner = bond.cloned().unwrap_or_else(|| netdev.to_string());
     let guid = guid(kind, seed);
-    let gids = kind
-        .gids
-        .iter()
-        .zip(0..)
-        .map(|((gid, of_type), index)| GidSpec {
-            index,
-            gid: gid
-                .replace("{guid}", &groups(guid))
-                .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
-                .replace("{seed}", &format!("{seed:04x}"))
-                .replace(
-                    "{address}",
-                    &format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff),
-                ),
-            kind: of_type.clone(),
-            netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
-        });
+    let address = format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff);
+    let gids = (kind.gids.iter().zip(0..)).map(|((gid, of_type), index)| GidSpec {
+        index,
+        gid: gid
+            .replace("{guid}", &groups(guid))
+            .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
+            .replace("{seed}", &format!("{seed:04x}"))
+            .replace("{address}", &address),
+        kind: of_type.clone(),
+        netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
+    });
     PortSpec {
         number: 1,
         link_layer: kind.link_layer.clone(),
@@ -615,11 +592,7 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
         phys: 5,
         rate: rate.into(),
         down_rate: kind.down_rate.clone(),
-        lid: if group.infiniband {
-            0x100 + seed as u32
-        } else {
-            0
-        },
+        lid: u32::from(group.infiniband) * (0x100 + seed as u32),
         sm_lid: u32::from(group.infiniband),
         pma: table(&kind.pma, seed),
         hw: table(&kind.hw, seed),

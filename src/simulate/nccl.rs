@@ -115,18 +115,12 @@ impl Gang {
             };
             if rank == first {
                 let before = other(self.nodes - 1);
-                channel(
-                    (before, last),
-                    (base, first),
-                    &format!("[receive] via {via}"),
-                );
+                let how = format!("[receive] via {via}");
+                channel((before, last), (base, first), &how);
             }
             if rank == last {
-                channel(
-                    (base, last),
-                    (other(1), first),
-                    &format!("[send] via {via}"),
-                );
+                let how = format!("[send] via {via}");
+                channel((base, last), (other(1), first), &how);
             } else {
                 let next = (base, (rank + 1) % self.ranks);
                 channel((base, rank), next, "via P2P/CUMEM/read");

@@ -1,5 +1,6 @@
 //! A simulated node in a directory, and the events that change it.
 
+use super::counters::TABLES;
 use super::event::Event;
 use super::render;
 use super::spec::*;
@@ -16,28 +17,6 @@ const KMSG: &str = "dev/kmsg";
 
 /// Bytes of a record that no reader accepts: a file's line is read up to 64 KiB.
 const TOO_LARGE: usize = 200_000;
-
-/// Counters that traffic raises, and bytes a count.
-const TRAFFIC: [(&str, u64); 10] = [
-    ("rx_bytes", 1),
-    ("tx_bytes", 1),
-    ("rx_pkts", 4096),
-    ("tx_pkts", 4096),
-    ("port_rcv_data", 4),
-    ("port_xmit_data", 4),
-    ("port_rcv_packets", 4096),
-    ("port_xmit_packets", 4096),
-    ("unicast_rcv_packets", 4096),
-    ("unicast_xmit_packets", 4096),
-];
-
-/// Statistics that traffic raises, without `_bytes` and `_packets`.
-const STATISTICS: [&str; 4] = [
-    "rx_vport_rdma_unicast",
-    "tx_vport_rdma_unicast",
-    "rx_prio3",
-    "tx_prio3",
-];
 
 /// The parts of a node that are written separately.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -302,7 +281,7 @@ impl Node {
                 let gbps = port.rate.split(' ').next().and_then(|n| n.parse().ok());
                 let bytes_a_second = (gbps.unwrap_or(0.0) * 1e9 / 8.0) as u64;
                 let bytes = bytes_a_second / 1000 * millis / 100 * percent;
-                for (name, unit) in TRAFFIC {
+                for (name, unit) in &TABLES.traffic {
                     let _ = count(port, name, bytes / unit);
                 }
                 busy.push((device.name.clone(), port.netdev.clone(), bytes));
@@ -312,7 +291,7 @@ impl Node {
             self.sync(Part::Device(device))?;
             if let Some(name) = netdev {
                 self.netdev(&name, |netdev| {
-                    for row in STATISTICS {
+                    for row in &TABLES.traffic_statistics {
                         add_statistic(netdev, &format!("{row}_bytes"), bytes);
                         add_statistic(netdev, &format!("{row}_packets"), bytes / 4096);
                     }
@@ -338,7 +317,10 @@ impl Node {
         };
         let sequence = self.next_sequence;
         (self.next_sequence, self.last_micros) = (sequence + 1, micros);
-        let record = render::kernel_log_record(priority, sequence, micros, text, device);
+        let function = |bdf| format!(" SUBSYSTEM=pci\n DEVICE=+pci:{bdf}\n");
+        let dictionary = device.map_or(String::new(), function);
+        // As a read of the device returns it (Documentation/ABI/testing/dev-kmsg).
+        let record = format!("{priority},{sequence},{micros},-;{text}\n{dictionary}");
         self.writer.append(KMSG, &record)
     }
 }
@@ -391,8 +373,6 @@ fn log_file(pod: &PodFacts) -> String {
 /// Lines as the container runtime writes them (`containerd/pkg/cri/io/logger.go`), all at one moment.
 fn framed(lines: &[String]) -> String {
     let now = jiff::Timestamp::now();
-    let lines = lines.iter();
-    lines
-        .map(|line| format!("{now:.9} stdout F {line}\n"))
-        .collect()
+    let framed = |line| format!("{now:.9} stdout F {line}\n");
+    lines.iter().map(framed).collect()
 }

@@ -4,7 +4,6 @@
 use super::spec::*;
 use super::tree::Tree;
 use crate::source::replay::{self, DeviceQueuePairs, QUEUE_PAIRS, QueuePairs};
-use crate::units::Bdf;
 use nix::libc::EINVAL;
 use std::collections::BTreeSet;
 
@@ -63,9 +62,7 @@ pub(super) fn function(spec: &NodeSpec, pci: &PciSpec) -> Tree {
             tree.link(format!("{path}/virtfn{n}"), spec.pci_path(*vf));
         }
     }
-    if let Some(provider) = &pci.p2p {
-        tree.line(format!("{path}/p2p"), provider);
-    }
+    tree.maybe(format!("{path}/p2p"), &pci.p2p);
     if let Some(physfn) = pci.physfn {
         tree.link(format!("{path}/physfn"), spec.pci_path(physfn));
     }
@@ -135,13 +132,11 @@ fn config_space(pci: &PciSpec) -> Vec<u8> {
 pub(super) fn device(spec: &NodeSpec, device: &RdmaSpec) -> Tree {
     let mut tree = Tree::default();
     let (name, path) = (&device.name, spec.rdma_path(device));
+    let node_type = numbered(NODE_TYPES, device.node_type, "<unknown>");
     tree.lines(
         &path,
         &[
-            (
-                "node_type",
-                &numbered(NODE_TYPES, device.node_type, "<unknown>"),
-            ),
+            ("node_type", &node_type),
             ("node_guid", &groups(device.guid)),
             ("sys_image_guid", &groups(device.image_guid)),
             ("node_desc", &format_args!("{} {name}", spec.hostname)),
@@ -151,9 +146,7 @@ pub(super) fn device(spec: &NodeSpec, device: &RdmaSpec) -> Tree {
     if let Some(hca_type) = &device.hca_type {
         tree.lines(&path, &[("hca_type", hca_type), ("hw_rev", &0)]);
     }
-    if let Some(board_id) = &device.board_id {
-        tree.line(format!("{path}/board_id"), board_id);
-    }
+    tree.maybe(format!("{path}/board_id"), &device.board_id);
     tree.link(format!("{path}/device"), spec.pci_path(device.pci));
     tree.link(format!("{path}/subsystem"), "sys/class/infiniband");
     if let Some(attrs) = &device.device_hw {
@@ -272,7 +265,7 @@ pub(super) fn netdev(spec: &NodeSpec, netdev: &NetdevSpec) -> Tree {
     let mut tree = Tree::default();
     let (name, path) = (&netdev.name, spec.netdev_path(netdev));
     let up = netdev.admin_up && netdev.carrier;
-    let changes = netdev.carrier_changes;
+    let (changes, flags) = (netdev.carrier_changes, 0x1002 | u32::from(netdev.admin_up));
     tree.lines(
         &path,
         &[
@@ -283,10 +276,7 @@ pub(super) fn netdev(spec: &NodeSpec, netdev: &NetdevSpec) -> Tree {
             ("dev_port", &netdev.dev_port),
             ("duplex", &"full"),
             ("address", &hardware_address(netdev)),
-            (
-                "flags",
-                &format_args!("{:#x}", 0x1002 | u32::from(netdev.admin_up)),
-            ),
+            ("flags", &format_args!("{flags:#x}")),
             ("operstate", &if up { "up" } else { "down" }),
             ("carrier_changes", &changes),
             ("carrier_up_count", &changes.div_ceil(2)),
@@ -375,9 +365,7 @@ pub(super) fn host(spec: &NodeSpec) -> Tree {
     );
     tree.line("sys/class/dmi/id/sys_vendor", &spec.dmi.0);
     tree.line("sys/class/dmi/id/product_name", &spec.dmi.1);
-    if let Some(tag) = &spec.asset_tag {
-        tree.line("sys/class/dmi/id/chassis_asset_tag", tag);
-    }
+    tree.maybe("sys/class/dmi/id/chassis_asset_tag", &spec.asset_tag);
     tree.link("proc/self", "proc/1");
     tree.link("proc/net", "proc/self/net");
     routes(&mut tree, spec);
@@ -425,9 +413,7 @@ fn modules(tree: &mut Tree, spec: &NodeSpec) {
                 ("initstate", &"live"),
             ],
         );
-        if let Some(version) = &module.version {
-            tree.line(format!("{dir}/version"), version);
-        }
+        tree.maybe(format!("{dir}/version"), &module.version);
     }
     tree.file("proc/modules", list);
     if let Some(peers) = &spec.memory_peers {
@@ -440,12 +426,8 @@ fn modules(tree: &mut Tree, spec: &NodeSpec) {
 
 fn buses(tree: &mut Tree, spec: &NodeSpec) {
     tree.dir("sys/bus/pci/devices");
-    let drivers: BTreeSet<&str> = spec
-        .pci
-        .values()
-        .filter_map(|pci| pci.driver.as_deref())
-        .collect();
-    for driver in drivers {
+    let drivers = spec.pci.values().filter_map(|pci| pci.driver.as_deref());
+    for driver in drivers.collect::<BTreeSet<&str>>() {
         let at = format!("sys/bus/pci/drivers/{driver}/module");
         tree.link(at, format!("sys/module/{driver}"));
     }
@@ -474,10 +456,9 @@ fn nvidia(tree: &mut Tree, spec: &NodeSpec) {
         return;
     };
     let dir = "proc/driver/nvidia";
-    let version = if nvidia.open {
-        NVIDIA_OPEN
-    } else {
-        NVIDIA_PROPRIETARY
+    let version = match nvidia.open {
+        true => NVIDIA_OPEN,
+        false => NVIDIA_PROPRIETARY,
     };
     let version = version.replace("{arch}", &spec.arch);
     let version = version.replace("{version}", &nvidia.version);
@@ -566,18 +547,4 @@ pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
     let json = serde_json::to_vec(&recorded).unwrap_or_default();
     tree.file(QUEUE_PAIRS, json);
     tree
-}
-
-/// One record as a read of `/dev/kmsg` returns it (Documentation/ABI/testing/dev-kmsg).
-pub(super) fn kernel_log_record(
-    priority: u32,
-    sequence: u64,
-    micros: u64,
-    text: &str,
-    device: Option<Bdf>,
-) -> String {
-    let dictionary = device.map_or(String::new(), |bdf| {
-        format!(" SUBSYSTEM=pci\n DEVICE=+pci:{bdf}\n")
-    });
-    format!("{priority},{sequence},{micros},-;{text}\n{dictionary}")
 }

@@ -243,10 +243,8 @@ fn uid(text: &str) -> String {
     let hash = fnv1a(text.as_bytes());
     let (a, b) = (hash >> 32, hash & 0xffff_ffff);
     let (high, low, node) = (b >> 16, b & 0xfff, a >> 16);
-    format!(
-        "{a:08x}-{high:04x}-4{low:03x}-8{:03x}-{b:08x}{node:04x}",
-        a & 0xfff
-    )
+    let variant = a & 0xfff;
+    format!("{a:08x}-{high:04x}-4{low:03x}-8{variant:03x}-{b:08x}{node:04x}")
 }
 
 #[cfg(test)]

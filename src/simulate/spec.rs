@@ -222,13 +222,18 @@ pub struct GpuSpec {
     pub uuid: String,
 }
 
-/// The NVIDIA kernel driver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The NVIDIA kernel driver and its companions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct NvidiaSpec {
     /// Driver version as /proc/driver/nvidia/version has it.
     pub version: String,
     /// Whether it is the open kernel module.
     pub open: bool,
+    /// Whether nvidia-peermem is loaded.
+    pub peermem: bool,
+    /// Whether nvidia-fs is loaded.
+    pub gds: bool,
 }
 
 /// A row of /proc/modules and its directory below /sys/module.
@@ -265,10 +270,8 @@ impl NodeSpec {
     /// The first port of a device.
     pub(super) fn port_mut(&mut self, device: &str) -> Option<&mut PortSpec> {
         let mut devices = self.rdma.iter_mut();
-        devices
-            .find(|known| known.name == device)?
-            .ports
-            .first_mut()
+        let device = devices.find(|known| known.name == device)?;
+        device.ports.first_mut()
     }
 
     /// A network device by name.

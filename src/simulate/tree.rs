@@ -41,6 +41,13 @@ impl Tree {
         self.0.insert(path.into(), Entry::File(bytes.into()));
     }
 
+    /// A line of text where there is one.
+    pub(super) fn maybe(&mut self, path: impl Into<String>, text: &Option<String>) {
+        if let Some(text) = text {
+            self.line(path, text);
+        }
+    }
+
     /// Several lines of text in one directory, by file name.
     pub(super) fn lines(&mut self, dir: &str, files: &[(&str, &dyn Display)]) {
         for (name, text) in files {
@@ -142,10 +149,8 @@ impl TreeWriter {
     /// Replaces a file in one step.
     pub(super) fn replace(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
         self.scratch_number += 1;
-        let scratch = self
-            .root
-            .join(SCRATCH)
-            .join(self.scratch_number.to_string());
+        let scratch = format!("{SCRATCH}/{}", self.scratch_number);
+        let scratch = self.root.join(scratch);
         std::fs::write(&scratch, bytes)?;
         std::fs::rename(&scratch, self.root.join(path))
     }

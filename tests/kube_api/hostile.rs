@@ -125,7 +125,7 @@ fn a_token_that_could_write_another_node_is_noticed() {
     let limits = crate::told::short();
     let asked = || {
         runtime.block_on(async {
-            let (client, namespace) = connect(&settings, &limits).await.unwrap();
+            let (client, namespace) = connect(&settings, &limits, None).await.unwrap();
             let names = Names::new(&settings);
             let nodes = NodeApi::new(client, &namespace, "node-1", &names, limits);
             reach(&nodes, limits).await.unwrap()

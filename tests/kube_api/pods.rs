@@ -283,7 +283,7 @@ fn a_kubeconfig_is_a_regular_file_of_bounded_length() {
             ..ClusterSettings::default()
         };
         let limits = short();
-        let connected = selvage::cluster::api::connect(&settings, &limits);
+        let connected = selvage::cluster::api::connect(&settings, &limits, None);
         let Err(error) = runtime.block_on(connected) else {
             panic!("{path:?} was taken");
         };

@@ -2,27 +2,24 @@
 
 use super::topology::Topology;
 use crate::check::nccl::{NcclVerdict, Network};
+use crate::check::word;
 use crate::observe::bench::{RailKind, Rails};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::event::{Net, Transport};
 use std::collections::BTreeSet;
 
-/// Settings that can cost bandwidth, the value that does not (a default that is spelled out, or what
-/// is set for a measurement), and the effect (NCCL's documentation of its environment variables).
-#[rustfmt::skip]
-const SETTINGS: [(&str, &str, &str); 11] = [
-    ("NCCL_IB_HCA", "", "it selects the NICs; all rails must be among them"),
-    ("NCCL_PXN_DISABLE", "0", "1 keeps GPUs from using their neighbours' NICs"),
-    ("NCCL_NET_GDR_LEVEL", "", "LOC or a low level turns GPUDirect RDMA off"),
-    ("NCCL_NET_GDR_READ", "1", "0 sends through host memory"),
-    ("NCCL_PROTO", "simple", "LL and LL128 are for small messages"),
-    ("NCCL_ALGO", "ring", "it overrides NCCL's choice"),
-    ("NCCL_MAX_NCHANNELS", "", "few channels do not fill all rails"),
-    ("NCCL_MAX_CTAS", "", "few channels do not fill all rails"),
-    ("NCCL_P2P_DISABLE", "0", "1 turns NVLink off inside the node"),
-    ("NCCL_SHM_DISABLE", "0", "1 makes ranks of one node use the network"),
-    ("NCCL_IB_DISABLE", "0", "1 forbids RDMA"),
-];
+/// Settings that can cost bandwidth, each as `NAME=VALUE: EFFECT` with the value that does not (a default
+/// that is spelled out, or what is set for a measurement); NCCL's documentation of its environment variables.
+const SETTINGS: &str = include_str!("settings.txt");
+
+/// Name, harmless value and effect of each.
+fn settings() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    SETTINGS.lines().filter_map(|line| {
+        let (setting, effect) = line.split_once(": ")?;
+        let (name, harmless) = setting.split_once('=')?;
+        Some((name, harmless, effect))
+    })
+}
 
 /// Below this part of line rate most of the rails may not be in use at all.
 const FEW_RAILS: f64 = 0.25;
@@ -40,22 +37,11 @@ fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> RailKind {
     }
 }
 
-/// How to see whether all rails are in use, and what to do if nothing in particular is found.
-fn advice(kind: RailKind) -> [&'static str; 2] {
-    match kind {
-        RailKind::Verbs => [
-            "See which NICs NCCL uses: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET; NCCL_IB_HCA, the pod's RDMA resources.",
-            "Compare pairs of nodes to find the slow one; then selvage check there: rate and width of links and PCIe, errors, PFC pauses; on RoCE ECN and routing by the switches.",
-        ],
-        RailKind::Efa => [
-            "See how many NICs the libfabric plugin (aws-ofi-nccl) found: NCCL_DEBUG=INFO logs NET/OFI Selected provider is efa (found … nics); the pod must ask for all of its node's vpc.amazonaws.com/efa, and fi_info -p efa in it lists them.",
-            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one placement group, current versions of the EFA driver, libfabric and aws-ofi-nccl.",
-        ],
-        RailKind::Gvnic => [
-            "See that the plugin has all interfaces: NCCL_FASTRAK_IFNAME (TCPXO) or NCCL_GPUDIRECTTCPX_SOCKET_IFNAME (TCPX) names all of the pod's GPU networks, and the pod has an interface in each.",
-            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one compact placement, the plugin's settings as its version requires (nccl-env-profile.sh), its receive daemon in each pod.",
-        ],
-    }
+/// What to do about rails of a kind: `AllRails` to see whether all are in use, `EachNode` if nothing in
+/// particular is found.
+fn advice(what: &str, kind: RailKind) -> String {
+    let text = super::remedy(&format!("{what}.{}", word(&kind)));
+    text.unwrap_or_default().to_string()
 }
 
 /// Facts in NCCL's log, apart from the verdict on it, that explain a bandwidth.
@@ -80,8 +66,8 @@ impl LogFacts {
     pub fn of(log: &NcclLog) -> Self {
         let over_ib = log.channels.over.get(&Transport::Net(Net::Ib)).copied();
         let listed: BTreeSet<u32> = log.links.iter().map(|(number, _)| *number).collect();
-        let costly = |(name, harmless, _): &(&str, &str, &str)| {
-            let value = log.env.get(*name)?;
+        let costly = |(name, harmless, _): (&str, &str, &str)| {
+            let value = log.env.get(name)?;
             let costs = !value.eq_ignore_ascii_case(harmless);
             costs.then(|| (name.to_string(), value.clone()))
         };
@@ -93,7 +79,7 @@ impl LogFacts {
             mnnvl: log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl),
             in_network: log.channels.over.contains_key(&Transport::CollNet),
             ring: algorithm.is_some_and(|name| name.eq_ignore_ascii_case("ring")),
-            settings: SETTINGS.iter().filter_map(costly).collect(),
+            settings: settings().filter_map(costly).collect(),
         }
     }
 
@@ -114,7 +100,6 @@ pub(super) fn of_low_bandwidth(
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
     let (kind, count) = (kind(nccl, rails), rails.count);
-    let [see_rails, compare_nodes] = advice(kind);
     // NICs in the log are those of verbs; plugins show several as one.
     let fewer = |nics: &u32| *nics < rails.count.min(topology.fewest_ranks());
     if let Some(listed) = facts.listed.filter(fewer) {
@@ -130,11 +115,11 @@ pub(super) fn of_low_bandwidth(
         notes.push(format!("{used}; the node has {count} rails"));
         remedies.push("One rank for each GPU of the node (mpirun -N, or -g); a topology in the container that shows each GPU its NIC (no VM that hides PCIe; NCCL_TOPO_FILE).".into());
     } else if ratio < FEW_RAILS && facts.nics.is_none() {
-        remedies.push(see_rails.into());
+        remedies.push(advice("AllRails", kind));
     }
     // Plugins ignore NCCL's settings for verbs.
     let applies = |name: &str| kind == RailKind::Verbs || !name.starts_with("NCCL_IB_");
-    for (name, _, effect) in SETTINGS {
+    for (name, _, effect) in settings() {
         if let Some(value) = facts.setting(name).filter(|_| applies(name)) {
             notes.push(format!("{name}={value}: {effect}"));
         }
@@ -149,7 +134,7 @@ pub(super) fn of_low_bandwidth(
         None => remedies.push(NO_LOG.into()),
     }
     if remedies.is_empty() {
-        remedies.push(compare_nodes.into());
+        remedies.push(advice("EachNode", kind));
     }
     (notes, remedies)
 }

@@ -15,32 +15,6 @@ const NO_COUNT: &str = "the column #wrong does not hold a count (-3, nan)";
 
 const WHOLE_OUTPUT: &str = "Give the whole output, apart from NCCL's lines, which cut into it: NCCL_DEBUG_FILE=/tmp/nccl.%h.%p, and that file as a second part of the input (cat).";
 
-/// What to do, by reason code.
-const REMEDIES: &str = "\
-WrongResults: Take the node out of use and find the one that computes or moves data wrongly: run pairs of nodes, then each alone; check Xids (selvage check), memory errors (nvidia-smi -q -d ECC), NCCL's version, and GPUDirect with an IOMMU or ACS on.
-SeparateRuns: Build nccl-tests with MPI=1 and start it by mpirun or srun --mpi=pmix: only then do processes join into one communicator.
-TestFailed: selvage nccl on its log (NCCL_DEBUG=INFO) names what failed.
-NodesNotShown: Give the header of the output too (# Rank … on HOST …), or NCCL's log (NCCL_DEBUG=INFO).
-RanksUnclear: Give NCCL's log too (NCCL_DEBUG=INFO): it names the number of ranks. If --collective names another benchmark than the one that ran, correct it.
-OneNode: Run it on two or more nodes, one rank for each GPU.
-TcpInLog: selvage nccl on this log says what led to TCP; remove what asks for it (NCCL_NET=Socket, NCCL_IB_DISABLE=1), and give the pod its RDMA devices.
-OnlySmallSizes: Run it up to large sizes: -b 8 -e 8G -f 2.
-NoRows: Run it up to large sizes: -b 8 -e 8G -f 2.
-CollectiveNotNamed: Name it: --collective alltoall, --collective all_gather or another (its program's name without _perf); their limits differ much.
-NvlinkBetweenNodes: Measure the rails with NCCL_MNNVL_ENABLE=0.
-RailsNotKnown: Name them: --rails 8 --rate-gbps 400, or --node-report FILE with a node's /report (curl -s http://NODE:9949/report); on a GPU node of the test neither is needed.
-NotJudged: Judge the rails by all_reduce, all_gather, reduce_scatter or alltoall.
-MoreThanTheRails: Give the rails that these nodes have (--rails, --rate-gbps, --node-report); if NVLink joins the nodes (MNNVL), rails do not limit them.
-RailsOfAGpuNotKnown: Run one rank for each GPU, or give the number of GPUs of a node: --gpus N.
-FallsWithSize: What lasts longer is slower: run large sizes alone and for minutes (-b 1G -e 8G -n 200) and meanwhile watch PFC pauses, congestion marks and retransmissions (selvage check), and throttling of GPUs and NICs (nvidia-smi -q -d PERFORMANCE).
-Unfinished: Find what ended it: the launcher's last lines, the pod's state (OOMKilled, Evicted, a deadline), the kernel log of its nodes (selvage kmsg); then run it to its end, and give the whole output.
-ResultsUnclear: Run it again with -c 1, and give its output unchanged.";
-
-fn remedy(reason: &str) -> Option<&'static str> {
-    let mut lines = REMEDIES.lines();
-    lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "))
-}
-
 /// Everything known about a run.
 pub(super) struct Case<'a> {
     pub run: &'a Run,
@@ -71,7 +45,7 @@ impl Case<'_> {
             verdict,
             reason,
             summary,
-            remedies: remedy(reason).map(str::to_string).into_iter().collect(),
+            remedies: Vec::from_iter(super::remedy(reason).map(str::to_string)),
             ..self.measured.clone()
         }
     }
@@ -167,12 +141,11 @@ impl Case<'_> {
         let name = self.name();
         let cannot_tell = |reason, summary| self.verdict(Verdict::Unknown, reason, summary);
         match self.run.rows.iter().map(|row| row.size).max() {
-            Some(most) => cannot_tell(
-                "OnlySmallSizes",
-                format!(
-                    "{name}: the largest size is {most} bytes; bandwidth is judged from {LARGE} bytes on"
-                ),
-            ),
+            Some(most) => {
+                let from = format!("bandwidth is judged from {LARGE} bytes on");
+                let summary = format!("{name}: the largest size is {most} bytes; {from}");
+                cannot_tell("OnlySmallSizes", summary)
+            }
             None if self.run.torn_rows > 0 => BenchVerdict {
                 remedies: vec![WHOLE_OUTPUT.into()],
                 ..cannot_tell("NoRows", format!("{name}: no row of the table is whole"))
@@ -271,12 +244,12 @@ impl Case<'_> {
         let mut notes = Vec::new();
         let least = best / limit.ceiling;
         if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring && least < LINE_RATE {
-            let sharp =
-                self.facts.in_network && self.measured.collective == Some(Collective::AllReduce);
-            let how = if sharp {
-                "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
-            } else {
-                "algorithms that know nodes (Tree, NVLSTree, PAT)"
+            let reduces = self.measured.collective == Some(Collective::AllReduce);
+            let how = match self.facts.in_network && reduces {
+                true => {
+                    "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
+                }
+                false => "algorithms that know nodes (Tree, NVLSTree, PAT)",
             };
             let percent = 100.0 * least;
             notes.push(format!(
@@ -300,18 +273,16 @@ impl Case<'_> {
     fn general_notes(&self, reason: &str) -> Vec<String> {
         let (run, mut notes) = (self.run, Vec::new());
         if run.checked == Some(false) && run.wrong().is_none() && !run.rows.is_empty() {
-            notes.push(
-                "results were not checked (-c 0), so they may be wrong; run it once with -c 1"
-                    .into(),
-            );
+            let unchecked = "results were not checked (-c 0), so they may be wrong";
+            notes.push(format!("{unchecked}; run it once with -c 1"));
         }
         if run.uncounted > 0 && reason != "ResultsUnclear" {
             notes.push(NO_COUNT.into());
         }
         if run.torn_rows > 0 {
+            let rows = format!("{} of the table's rows are left out", run.torn_rows);
             notes.push(format!(
-                "{} of the table's rows are left out: cut by other lines, or their figures disagree",
-                run.torn_rows
+                "{rows}: cut by other lines, or their figures disagree"
             ));
         }
         if !run.is_over() && !run.rows.is_empty() && reason != "Unfinished" {
@@ -334,8 +305,8 @@ impl Case<'_> {
         });
         out.evidence.extend(best);
         let failure = self.run.failure.clone();
-        out.evidence
-            .extend(failure.map(|(line, text)| EvidenceLine { line, text }));
+        let failure = failure.map(|(line, text)| EvidenceLine { line, text });
+        out.evidence.extend(failure);
         // A good result needs no explanation from the log.
         if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {
             out.evidence.extend(nccl.evidence.iter().take(6).cloned());

@@ -40,11 +40,8 @@ fn usable(rails: &Rails, gpus: u32, all: u32) -> (f64, bool) {
     let rate = rails.rate.bytes_per_sec();
     let count = f64::from(rails.count);
     // Eight ranks fill a node of every known machine but the DGX-2.
-    let node_gpus = rails
-        .gpus
-        .filter(|gpus| *gpus > 0)
-        .or((all >= 8).then_some(all));
-    match node_gpus {
+    let given = rails.gpus.filter(|gpus| *gpus > 0);
+    match given.or((all >= 8).then_some(all)) {
         Some(node_gpus) => {
             let share = count * f64::from(gpus) / f64::from(node_gpus);
             (rate * share.clamp(count.min(1.0), count), false)

@@ -34,6 +34,14 @@ pub const FALL: f64 = 0.7;
 /// Above this multiple of what is possible, the rails given are not those of the nodes.
 pub const TOLERANCE: f64 = 1.05;
 
+/// What to do, by reason code: `REASON: TEXT`.
+const REMEDIES: &str = include_str!("remedies.txt");
+
+fn remedy(reason: &str) -> Option<&'static str> {
+    let mut lines = REMEDIES.lines();
+    lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "))
+}
+
 /// Judges a run. `nccl` is the verdict on NCCL's log in the same input, if there are lines of NCCL's;
 /// `name` is the benchmark that the user names.
 pub fn judge(
@@ -46,17 +54,13 @@ pub fn judge(
     let collective = name.or(run.collective);
     let topology = topology(run, nccl);
     let tcp = nccl.filter(|nccl| nccl.proves_tcp());
-    let unclear = topology
-        .as_ref()
-        .filter(|_| tcp.is_none())
-        .and_then(|topology| topology.unclear(run, nccl, collective));
-    let spread = topology
-        .as_ref()
-        .filter(|topology| topology.nodes.len() > 1 && unclear.is_none());
+    let doubted = topology.as_ref().filter(|_| tcp.is_none());
+    let unclear = doubted.and_then(|topology| topology.unclear(run, nccl, collective));
+    let is_spread = |of: &&Topology| of.nodes.len() > 1 && unclear.is_none();
+    let spread = topology.as_ref().filter(is_spread);
     let limit = spread.and_then(|topology| limit(collective?, topology, rails?));
-    let known = topology
-        .as_ref()
-        .filter(|topology| !topology.holes || unclear.is_none());
+    let is_known = |of: &&Topology| !of.holes || unclear.is_none();
+    let known = topology.as_ref().filter(is_known);
     let case = decide::Case {
         run,
         rails,

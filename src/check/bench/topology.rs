@@ -142,10 +142,9 @@ fn has_factor(run: &Run, collective: Collective, nranks: u32) -> Option<bool> {
         return None;
     }
     // Two decimals are printed, fewer of wide figures.
-    let wide = if algbw.max(busbw) < 1000.0 {
-        0.0
-    } else {
-        busbw / 1e3
+    let wide = match algbw.max(busbw) < 1000.0 {
+        true => 0.0,
+        false => busbw / 1e3,
     };
     Some((busbw - factor * algbw).abs() <= 0.0051 * (1.0 + factor) + wide)
 }

@@ -4,35 +4,26 @@ use super::topology::Topology;
 use super::{LARGE, Limit};
 use crate::check::nccl::EvidenceLine;
 use crate::observe::bench::{Collective, Measurement, Row, Run};
+use crate::settings_macro::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a run shows, from the best to the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// The run reaches what the rails can carry.
-    LineRate,
-    /// The output does not show whether it does.
-    #[default]
-    Unknown,
-    /// The run is slower than the rails.
-    Below,
-    /// NCCL's log proves TCP between nodes.
-    Tcp,
-    /// The results are wrong.
-    WrongResults,
-}
-
-impl Verdict {
-    /// All verdicts, the worst last.
-    pub const ALL: [Verdict; 5] = [
-        Verdict::LineRate,
-        Verdict::Unknown,
-        Verdict::Below,
-        Verdict::Tcp,
-        Verdict::WrongResults,
-    ];
+words! {
+    /// What a run shows, from the best to the worst.
+    #[derive(Default)]
+    Verdict {
+        /// The run reaches what the rails can carry.
+        LineRate = "line_rate",
+        /// The output does not show whether it does.
+        #[default]
+        Unknown = "unknown",
+        /// The run is slower than the rails.
+        Below = "below",
+        /// NCCL's log proves TCP between nodes.
+        Tcp = "tcp",
+        /// The results are wrong.
+        WrongResults = "wrong_results",
+    }
 }
 
 /// The best bandwidth of large messages.

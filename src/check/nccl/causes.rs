@@ -62,11 +62,9 @@ pub(super) fn causes(log: &NcclLog, context: &JobContext<'_>, judged: &Judged<'_
     // A node without verbs finds none; that matters only if the job needs the network.
     let missed = tcp || multi;
     let lacking = missed && plugin_lacking(log, context);
-    causes.extend(
-        ROOTS
-            .iter()
-            .filter(|root| missed && seen(root) || lacking && **root == Failure::PluginMissing),
-    );
+    let is_lacking = |root: &Failure| lacking && *root == Failure::PluginMissing;
+    let fits = |root: &&Failure| missed && seen(root) || is_lacking(root);
+    causes.extend(ROOTS.iter().filter(fits));
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
         causes.push(Failure::PluginInit);
     }

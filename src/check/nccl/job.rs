@@ -26,10 +26,8 @@ pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
     }
     let groups = (log.groups.iter()).filter(|(key, group)| key.nranks > 1 && !group.superseded);
     let hangs = groups.filter_map(|(key, group)| {
-        let started = group
-            .seats
-            .values()
-            .filter(|seat| seat.start && !seat.complete && !seat.ended);
+        let seats = group.seats.values();
+        let started = seats.filter(|seat| seat.start && !seat.complete && !seat.ended);
         let waits = |since| since <= now && now.duration_since(since).unsigned_abs() >= patience;
         let waiting: Vec<_> = started
             .filter_map(|seat| Some((seat, seat.started.filter(|since| waits(*since))?)))
@@ -47,12 +45,9 @@ pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
         })
     });
     // The first of the widest.
-    hangs.reduce(|widest, hang| {
-        if hang.nranks > widest.nranks {
-            hang
-        } else {
-            widest
-        }
+    hangs.reduce(|widest, hang| match hang.nranks > widest.nranks {
+        true => hang,
+        false => widest,
     })
 }
 

@@ -39,7 +39,7 @@ words! {
 
 impl Network {
     /// The name for people.
-    pub(super) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Network::Ib => "InfiniBand",
             Network::Roce => "RoCE",

@@ -19,33 +19,18 @@ pub(super) struct Span {
 }
 
 pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
-    let multi = by_log(log, context);
+    // The log has only the ranks of this pod; a gang has others.
+    let gang = || context.pod.and_then(|pod| pod.gang);
+    let multi = by_log(log, context).or_else(gang);
     if multi.is_some() {
         return Span { multi, firm: true };
     }
-    // The log has only the ranks of this pod; a gang has others.
-    if let Some(gang) = context.pod.and_then(|pod| pod.gang) {
-        return Span {
-            multi: Some(gang),
-            firm: true,
-        };
-    }
-    if log
-        .groups
-        .iter()
-        .any(|(key, group)| !group.superseded && elsewhere(key.nranks, group))
-        || shifted(log.channels.gpu_numbers())
-    {
-        return Span {
-            multi: Some(true),
-            firm: false,
-        };
-    }
+    let mut groups = log.groups.iter().filter(|(_, group)| !group.superseded);
+    let others = groups.any(|(key, group)| elsewhere(key.nranks, group))
+        || shifted(log.channels.gpu_numbers());
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
-    Span {
-        multi: loopback.then_some(false),
-        firm: false,
-    }
+    let multi = others.then_some(true).or(loopback.then_some(false));
+    Span { multi, firm: false }
 }
 
 fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
@@ -80,11 +65,8 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if log.channels.shares_devices() || log.channels.crosses() == Some(true) {
         return Some(true);
     }
-    let in_tests = log
-        .test_ranks
-        .values()
-        .map(|host| hosts.representative(*host));
-    let in_tests: BTreeSet<u32> = in_tests.collect();
+    let in_tests = log.test_ranks.values();
+    let in_tests: BTreeSet<u32> = in_tests.map(|host| hosts.representative(*host)).collect();
     match in_tests.len() {
         0 => {}
         1 if log.shared_names || log.test_shares_devices() => {}
@@ -220,9 +202,8 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
         share_gpus: log.failures.contains_key(&Failure::DuplicateGpu),
         same_as: same_as.collect(),
     };
-    let nameless = numbered()
-        .find(|(name, _)| name.is_empty())
-        .map(|(_, at)| at);
+    let nameless = numbered().find(|(name, _)| name.is_empty());
+    let nameless = nameless.map(|(_, at)| at);
     let printing = log.processes.keys().filter(|(_, pid)| *pid != u32::MAX);
     let named = printing.filter(|(host, _)| Some(*host) != nameless);
     let printing: BTreeSet<u32> = named.map(|(host, _)| hosts.representative(*host)).collect();

@@ -78,12 +78,8 @@ impl NcclVerdict {
     /// Bytes of memory that it holds, roughly.
     pub fn held(&self) -> usize {
         let errors = self.device_errors.values().map(|errors| &errors.first);
-        let texts = self
-            .evidence
-            .iter()
-            .map(|line| &line.text)
-            .chain(&self.remedies)
-            .chain(errors);
+        let texts = self.evidence.iter().map(|line| &line.text);
+        let texts = texts.chain(&self.remedies).chain(errors);
         let texts: usize = texts.map(|text| text.capacity() + 64).sum();
         let numbers = 64 * (self.channels.len() + self.warnings.len() + self.causes.len());
         size_of::<Self>() + texts + numbers + self.summary.capacity()
@@ -250,12 +246,8 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
         (_, Some(false)) => ", without GPUDirect RDMA",
     };
     let hang = hang.map_or(String::new(), |hang| {
-        format!(
-            "; init of {} ranks does not end, {} wait here; last step in the log: {}",
-            hang.nranks,
-            hang.waiting,
-            hang.stage.as_str()
-        )
+        let (ranks, waiting, step) = (hang.nranks, hang.waiting, hang.stage.as_str());
+        format!("; init of {ranks} ranks does not end, {waiting} wait here; last step in the log: {step}")
     });
     let devices: Vec<&str> = verdict.device_errors.keys().map(String::as_str).collect();
     let errors = match devices.as_slice() {

@@ -191,11 +191,8 @@ impl<'a> Context<'a> {
             setting.map(|setting| setting.to_string())
         };
         let net = || self.nccl("NCCL_NET").map(|net| net.to_string());
-        let provider = || {
-            self.efa
-                .clone()
-                .filter(|why| why.starts_with("FI_PROVIDER="))
-        };
+        let efa = self.efa.clone();
+        let provider = || efa.filter(|why| why.starts_with("FI_PROVIDER="));
         let setting = hint("NCCL_IB_HCA")
             .or_else(|| hint("NCCL_IB_GID_INDEX"))
             .or_else(net)
@@ -271,10 +268,8 @@ fn efa_configured(facts: &ContainerFacts) -> Option<String> {
     }
     let is_libfabric = |net: &Setting<'_>| begins_with(net.value, &["aws libfabric", "libfabric"]);
     let is_plugin = |plugin: &Setting<'_>| {
-        let mut files = plugin
-            .value
-            .split(',')
-            .filter_map(|name| name.rsplit('/').next());
+        let names = plugin.value.split(',');
+        let mut files = names.filter_map(|name| name.rsplit('/').next());
         files.any(|file| ["ofi", "aws-ofi", "libnccl-net-ofi.so"].contains(&file))
     };
     let net = environment.nccl("NCCL_NET").filter(is_libfabric);

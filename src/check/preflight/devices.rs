@@ -38,8 +38,12 @@ pub(super) fn uverbs(context: &Context<'_>) -> Judged {
     let item = if !refused.is_empty() {
         judge_refused(context, devices, open.is_empty())
     } else if !not_asked.is_empty() {
-        let item = Item::unknown("NoThread", format!("no thread could be started to open {}: this container's process limit is reached, and NCCL starts threads too", list(&not_asked)))
-            .fix("the process limit: `ulimit -u`, the pids cgroup (kubelet's podPidsLimit)");
+        let why = "this container's process limit is reached, and NCCL starts threads too";
+        let message = format!(
+            "no thread could be started to open {}: {why}",
+            list(&not_asked)
+        );
+        let item = Item::unknown("NoThread", message);
         context.if_rdma_matters(item)
     } else if open.is_empty() {
         let (number, names) = (count(not_given.len(), "RDMA device"), list(&not_given));
@@ -96,8 +100,7 @@ fn judge_refused(context: &Context<'_>, devices: &[SeenDevice], none_opens: bool
         let stalled = both.filter(|(_, fault)| is_stalled(fault));
         let names = list(&stalled.map(|(name, _)| name).collect::<Vec<_>>());
         let message = format!("opening {names} does not return: the job would hang there");
-        let item = Item::failing("UverbsStalled", message)
-            .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it");
+        let item = Item::failing("UverbsStalled", message);
         // NCCL opens the devices on one node too, unless it is configured for TCP.
         return match context.tcp {
             Some(_) => context.if_rdma_matters(item),

@@ -3,7 +3,7 @@
 use super::context::{Context, Port, port_name};
 use super::item::{Item, ItemStatus, Judged, known, list};
 use super::nccl_list::{Network, leading_integer, parse_number};
-use crate::observe::container::{Environment, SeenPort};
+use crate::observe::container::{Environment, Interface, SeenPort};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;
 use std::net::{IpAddr, Ipv6Addr};
@@ -41,9 +41,7 @@ pub(super) fn gid_index(context: &Context<'_>) -> Judged {
         let skip = "NCCL uses no RoCE port here; on InfiniBand the setting has no effect";
         return Err(Item::skipped(skip));
     };
-    let same = others
-        .iter()
-        .filter(|(_, item)| item.status == worst.status);
+    let same = others.iter().filter(|(_, of)| of.status == worst.status);
     let same: Vec<&str> = same.map(|(name, _)| name.as_str()).collect();
     let likewise = match same.is_empty() {
         true => String::new(),
@@ -123,20 +121,16 @@ fn judge(context: &Context<'_>, table: &GidTable, gid: &Gid) -> Item {
     let at = format!("GID {} is {}", gid.index, shown(gid));
     let degraded = |reason, what: &str| {
         let better = better(table);
-        Item::degraded(
-            reason,
-            format!("{at}, {what} one network segment only{better}"),
-        )
+        let message = format!("{at}, {what} one network segment only{better}");
+        Item::degraded(reason, message)
     };
     match gid.kind {
         Some(GidKind::IbOrRoceV1) if context.nccl_number(VERSION) == Some(1) => {
             return Item::ok(format!("{at}, RoCE v1, as {VERSION}=1 asks"));
         }
         Some(GidKind::IbOrRoceV1) => {
-            return degraded(
-                "GidNotRoceV2",
-                "RoCE v1, which cannot be routed: it reaches",
-            );
+            let what = "RoCE v1, which cannot be routed: it reaches";
+            return degraded("GidNotRoceV2", what);
         }
         None => return Item::unknown("GidUnreadable", format!("{at}, of unreadable type")),
         Some(GidKind::RoceV2) if !is_routable(gid) => {
@@ -154,13 +148,11 @@ fn judge(context: &Context<'_>, table: &GidTable, gid: &Gid) -> Item {
     }
     let mut usable = table.gids.iter().filter(|gid| is_usable(gid));
     match usable.find_map(|other| Some((other.index, owner_of(other)?))) {
-        Some((index, owner)) => Item::degraded(
-            "GidOfAnotherInterface",
-            format!(
-                "{at}, an address that this container does not have; GID {index} is that of {}",
-                owner.name
-            ),
-        ),
+        Some((index, Interface { name, .. })) => {
+            let here = format!("GID {index} is that of {name}");
+            let message = format!("{at}, an address that this container does not have; {here}");
+            Item::degraded("GidOfAnotherInterface", message)
+        }
         // The shared device plugin leaves the interface in the node's network namespace.
         None => Item::ok(format!("{at}, RoCE v2, an address of the node")),
     }

@@ -34,8 +34,10 @@ pub(super) fn gpudirect(context: &Context<'_>) -> Judged {
         }
         Path::Dmabuf => Item::ok(format!("dmabuf ({why})")),
         Path::Peermem => Item::ok(format!("peermem ({why})")),
-        Path::None => Item::degraded("NoGpuDirect", format!("{why}: RDMA works, and data goes through host memory"))
-            .fix("on the node: the open NVIDIA kernel module (DMA-BUF), or `modprobe nvidia-peermem`; GPU operator: driver.kernelModuleType=open or driver.rdma.enabled=true"),
+        Path::None => Item::degraded(
+            "NoGpuDirect",
+            format!("{why}: RDMA works, and data goes through host memory"),
+        ),
         Path::Unknown => Item::unknown("GpuDirectUnreadable", why),
     })
 }
@@ -62,8 +64,7 @@ pub(super) fn gds(context: &Context<'_>) -> Judged {
         Reading::Absent if names_file => {
             let message =
                 format!("{setting}: the file does not exist; cuFile uses its defaults instead");
-            return Ok(Item::degraded("CufileMissing", message)
-                .fix("CUFILE_ENV_PATH_JSON: unset it, or mount the file there (`volumeMounts`, a ConfigMap)"));
+            return Ok(Item::degraded("CufileMissing", message));
         }
         Reading::Failed(fault) => {
             let message = format!("{}: {}", storage.path, fault.detail);

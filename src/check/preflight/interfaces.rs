@@ -60,10 +60,8 @@ impl<'a> Choice<'a> {
     fn new(context: &Context<'_>, all: &'a [Interface]) -> Self {
         let family = context.nccl("NCCL_SOCKET_FAMILY");
         let family = family.map(|setting| setting.value);
-        let usable = all.iter();
-        let mut usable: Vec<(&str, IpAddr)> = usable
-            .filter_map(|one| Some((one.name.as_str(), address(one, family)?)))
-            .collect();
+        let address = |one: &'a Interface| Some((one.name.as_str(), address(one, family)?));
+        let mut usable: Vec<(&str, IpAddr)> = all.iter().filter_map(address).collect();
         // NCCL goes by addresses, and getifaddrs(3) returns IPv4 addresses of all interfaces first.
         usable.sort_by_key(|(_, address)| address.is_ipv6());
         let take = |list: &NcclList| -> Vec<(&'a str, IpAddr)> {
@@ -119,10 +117,8 @@ impl<'a> Choice<'a> {
                 format!("there are {}", list(&names.collect::<Vec<_>>()))
             }
         };
-        let message = format!(
-            "{} selects no interface: {why}. NCCL ends (`no socket interface found`)",
-            self.lead
-        );
+        let ends = "NCCL ends (`no socket interface found`)";
+        let message = format!("{} selects no interface: {why}. {ends}", self.lead);
         let without = "NCCL_SOCKET_IFNAME: an interface of this pod that is up and has an address";
         Item::failing("NoInterface", message).fix(self.others(without, " or unset it"))
     }
@@ -147,7 +143,6 @@ impl<'a> Choice<'a> {
         };
         let message = format!("{}: {name} has only the link-local address {at}", self.lead);
         Item::degraded("LinkLocalAddress", message)
-            .fix("give the interface an address, or NCCL_SOCKET_IFNAME: another one")
             .when(is_link_local && context.is_many_nodes())?;
         Ok(match self.list.as_ref().filter(|list| !list.excludes) {
             Some(list) => self.judge_names(context, list),

@@ -1,6 +1,7 @@
 //! One item of the preflight report, how it is built, and how its message lists names.
 
 use crate::observe::reading::Reading;
+use crate::settings_macro::words;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,32 +9,19 @@ use std::collections::BTreeMap;
 /// Names that one message lists at most.
 const MAX_NAMES: usize = 12;
 
-/// Result of one item, from best to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ItemStatus {
-    /// Checked, and as it should be.
-    Ok,
-    /// Does not apply here; the message says why.
-    Skipped,
-    /// Could not be checked, or it is unknown what the job needs.
-    Unknown,
-    /// The job will run with less than is available.
-    Degraded,
-    /// The job will fail, hang, or fall back to TCP.
-    Failing,
-}
-
-impl ItemStatus {
-    /// The status as it appears in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ItemStatus::Ok => "ok",
-            ItemStatus::Skipped => "skipped",
-            ItemStatus::Unknown => "unknown",
-            ItemStatus::Degraded => "degraded",
-            ItemStatus::Failing => "failing",
-        }
+words! {
+    /// Result of one item, from best to worst.
+    ItemStatus {
+        /// Checked, and as it should be.
+        Ok = "ok",
+        /// Does not apply here; the message says why.
+        Skipped = "skipped",
+        /// Could not be checked, or it is unknown what the job needs.
+        Unknown = "unknown",
+        /// The job will run with less than is available.
+        Degraded = "degraded",
+        /// The job will fail, hang, or fall back to TCP.
+        Failing = "failing",
     }
 }
 
@@ -68,7 +56,7 @@ impl Item {
             status,
             reason,
             message: message.into(),
-            remedy: String::new(),
+            remedy: reason.map_or("", remedy).into(),
             evidence: BTreeMap::new(),
         }
     }
@@ -109,6 +97,15 @@ impl Item {
         self.evidence.insert(name, value.into());
         self
     }
+}
+
+/// What to change where the reason alone says it: `REASON: TEXT`.
+const REMEDIES: &str = include_str!("remedies.txt");
+
+fn remedy(reason: &str) -> &'static str {
+    let mut lines = REMEDIES.lines();
+    let text = lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "));
+    text.unwrap_or_default()
 }
 
 /// What was read, or the item that says why nothing was; `otherwise` is said where there is no fault.

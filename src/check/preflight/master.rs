@@ -45,8 +45,7 @@ fn unset(context: &Context<'_>) -> Item {
         _ => None,
     };
     match why.filter(|_| environment.get("MASTER_ADDR").is_some()) {
-        Some(why) => Item::failing("MasterUnset", format!("MASTER_ADDR is empty, and {why}"))
-            .fix("env MASTER_ADDR: the name of rank 0's pod"),
+        Some(why) => Item::failing("MasterUnset", format!("MASTER_ADDR is empty, and {why}")),
         None => Item::skipped("MASTER_ADDR is not set"),
     }
 }
@@ -85,22 +84,25 @@ fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAd
 }
 
 fn answered(connection: &Connection, (name, value): (&str, &str), target: &str, all: &str) -> Item {
+    let at = format!("{target} ({all})");
     match connection {
-        Connection::Connected => Item::ok(format!("{target} ({all}) is listening")),
-        Connection::NotTried => Item::ok(format!("{value} resolves to {all}; no port is set to connect to")),
+        Connection::Connected => Item::ok(format!("{at} is listening")),
+        Connection::NotTried => Item::ok(format!(
+            "{value} resolves to {all}; no port is set to connect to"
+        )),
         // The host is reachable, or the address is that of a Service without a pod.
-        Connection::Refused => Item::new(
-            ItemStatus::Skipped,
-            Some("MasterNotListening"),
-            format!("{target} ({all}) answers, and nothing listens there yet: rank 0 may not have started"),
-        ),
-        Connection::TimedOut => Item::degraded(
-            "MasterSilent",
-            format!("{target} ({all}) does not answer: rank 0's pod is not up, or a NetworkPolicy drops the packets"),
-        )
-        .fix("a NetworkPolicy that lets the job's pods talk to each other on all ports; --timeout waits longer"),
-        Connection::Failed(why) => Item::degraded("MasterUnreachable", format!("{name}={value}: {why}"))
-            .fix("the pod's routes; NetworkPolicies"),
+        Connection::Refused => {
+            let why = "nothing listens there yet: rank 0 may not have started";
+            let message = format!("{at} answers, and {why}");
+            Item::new(ItemStatus::Skipped, Some("MasterNotListening"), message)
+        }
+        Connection::TimedOut => {
+            let why = "rank 0's pod is not up, or a NetworkPolicy drops the packets";
+            Item::degraded("MasterSilent", format!("{at} does not answer: {why}"))
+        }
+        Connection::Failed(why) => {
+            Item::degraded("MasterUnreachable", format!("{name}={value}: {why}"))
+        }
     }
 }
 

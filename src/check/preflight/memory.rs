@@ -29,8 +29,6 @@ const RUNTIMES_DEFAULT: u64 = 64 << 20;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-const SHM_FIX: &str = "volumes: `- name: dshm, emptyDir: {medium: Memory}` mounted at /dev/shm, in this container and the init container that runs preflight (docker: --shm-size)";
-
 /// Judges whether memory may be registered with a NIC.
 pub(super) fn memlock(context: &Context<'_>) -> Judged {
     let has_none = matches!(context.fabric, Fabric::None | Fabric::TcpRails);
@@ -108,9 +106,7 @@ fn why_limited(privileges: &Privileges) -> (&'static str, &'static str) {
 
 /// Judges the size of `/dev/shm` against the number of GPUs.
 pub(super) fn shm(context: &Context<'_>) -> Judged {
-    Item::failing("NoShm", "/dev/shm does not exist")
-        .fix(SHM_FIX)
-        .when(context.facts.shm == Reading::Absent)?;
+    Item::failing("NoShm", "/dev/shm does not exist").when(context.facts.shm == Reading::Absent)?;
     let unreadable = "the size of /dev/shm cannot be read";
     let shm = *known(&context.facts.shm, "ShmUnreadable", unreadable)?;
     let mut shown = size(shm.size);
@@ -132,7 +128,7 @@ pub(super) fn shm(context: &Context<'_>) -> Judged {
                 false => "",
             };
             let message = format!("{shown}{default}, and the number of GPUs is unknown (--gpus)");
-            Item::degraded("ShmSmall", message).fix(SHM_FIX)
+            Item::degraded("ShmSmall", message)
         }
     };
     Ok(item
@@ -147,13 +143,13 @@ fn shm_for(gpus: u32, shm: SharedMemory, shown: &str) -> Item {
     if shm.free < need {
         let need = size(need);
         let message = format!("{shown}; NCCL itself uses up to {need} there and ends without");
-        Item::failing("ShmTooSmall", message).fix(SHM_FIX)
+        Item::failing("ShmTooSmall", message)
     } else if shm.free < each(COMFORT_PER_GPU) {
         let message = format!(
             "{shown}: enough for NCCL ({}), and little more for data loaders (1 GiB a GPU is a low estimate, 8 GiB often recommended)",
             size(need)
         );
-        Item::degraded("ShmSmall", message).fix(SHM_FIX)
+        Item::degraded("ShmSmall", message)
     } else if shm.size < each(ADVISED_PER_GPU) {
         Item::ok(format!(
             "{shown}: enough for NCCL; guides recommend 8 GiB a GPU if data loaders share much"

@@ -8,23 +8,17 @@ use super::nccl_list::Network;
 use crate::observe::container::Interface;
 
 /// Open MPI's lists of interface names or networks (`10.0.0.0/16`).
-const OPEN_MPI: &[&str] = &[
-    "OMPI_MCA_btl_tcp_if_include",
-    "OMPI_MCA_oob_tcp_if_include",
-    "PRTE_MCA_oob_tcp_if_include",
-];
+const OPEN_MPI: &str =
+    "OMPI_MCA_btl_tcp_if_include OMPI_MCA_oob_tcp_if_include PRTE_MCA_oob_tcp_if_include";
 
 /// A variable that is set to a list.
 type Set<'a> = (&'static str, &'a str);
 
 /// Those of the variables that are set, or the item that says that none is.
-fn set<'a>(
-    context: &Context<'a>,
-    names: &[&'static str],
-    unset: &str,
-) -> Result<Vec<Set<'a>>, Item> {
+fn set<'a>(context: &Context<'a>, names: &'static str, unset: &str) -> Result<Vec<Set<'a>>, Item> {
     let environment = &context.facts.environment;
-    let set = (names.iter()).filter_map(|name| Some((*name, environment.get(name)?)));
+    let names = names.split_whitespace();
+    let set = names.filter_map(|name| Some((name, environment.get(name)?)));
     let set: Vec<_> = set.collect();
     Item::skipped(unset).when(set.is_empty())?;
     Ok(set)
@@ -78,7 +72,7 @@ fn offer(variable: &str, present: &[String]) -> String {
 /// address (PyTorch, ProcessGroupGloo).
 pub(super) fn gloo_ifname(context: &Context<'_>) -> Judged {
     let unset = "not set: Gloo uses the address of the host name";
-    let set = set(context, &["GLOO_SOCKET_IFNAME"], unset)?;
+    let set = set(context, "GLOO_SOCKET_IFNAME", unset)?;
     let usable = addressed(interfaces(context)?, |_| true);
     let is_known = |entry: &str| usable.iter().any(|name| name == entry);
     for (name, value) in set.iter().copied() {
@@ -94,7 +88,7 @@ pub(super) fn gloo_ifname(context: &Context<'_>) -> Judged {
 /// Judges `UCX_NET_DEVICES`: whole names such as `mlx5_0:1` and `eth0`. Newer versions of UCX also know
 /// devices without their port and ranges (`mlx5_[0-7]:1`), of which nothing more is checked.
 pub(super) fn ucx_devices(context: &Context<'_>) -> Judged {
-    let set = set(context, &["UCX_NET_DEVICES"], "UCX_NET_DEVICES is not set")?;
+    let set = set(context, "UCX_NET_DEVICES", "UCX_NET_DEVICES is not set")?;
     let mut present = port_names(&match context.fabric {
         Fabric::Efa => context.ports(),
         _ => context.candidates(),

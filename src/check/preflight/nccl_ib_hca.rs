@@ -172,10 +172,8 @@ impl Selection<'_> {
         let name = &entries.clone().find(would_match)?.name;
         let marks = if self.list.exact { "^=" } else { "^" };
         let names: Vec<String> = entries.map(|entry| bare(entry).name).collect();
-        let message = format!(
-            "{}: ^ and = count before the first name only; {name} leaves out nothing",
-            self.setting
-        );
+        let why = format!("^ and = count before the first name only; {name} leaves out nothing");
+        let message = format!("{}: {why}", self.setting);
         let value = format!("{marks}{}", names.join(","));
         Some(Item::degraded("HcaPartly", message).fix(format!("NCCL_IB_HCA: `{value}`")))
     }
@@ -270,11 +268,8 @@ fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
     let first = odd.first()?;
     let names = port_names(&odd);
     let kind = describe(first.1.link_layer, rate(first));
-    let text = format!(
-        "{} ({kind}) next to {}",
-        list(&names),
-        describe(main, fastest)
-    );
+    let (shown, rails) = (list(&names), describe(main, fastest));
+    let text = format!("{shown} ({kind}) next to {rails}");
     Some(Odd {
         text,
         by_layer: odd.iter().any(|port| !is_main(port)),

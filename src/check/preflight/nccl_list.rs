@@ -125,10 +125,8 @@ pub(super) fn parse_number(text: &str) -> Option<i64> {
 pub(super) fn leading_integer(text: &str, base: u32) -> Option<i64> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
     let (is_negative, text) = strip(text, '-');
-    let text = text
-        .strip_prefix('+')
-        .filter(|_| !is_negative)
-        .unwrap_or(text);
+    let unsigned = text.strip_prefix('+').filter(|_| !is_negative);
+    let text = unsigned.unwrap_or(text);
     let text = match base {
         16 => text.get(2..).unwrap_or_default(),
         _ => text,

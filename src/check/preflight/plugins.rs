@@ -113,9 +113,7 @@ pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
     let fabric = intended(context);
     let provider = environment.get("FI_PROVIDER").unwrap_or("efa");
     let message = format!("FI_PROVIDER={provider}: libfabric may not use EFA");
-    Item::failing("OfiProvider", message)
-        .fix("FI_PROVIDER: efa, or unset it")
-        .when(fabric == Fabric::Efa && !allows_efa(provider))?;
+    Item::failing("OfiProvider", message).when(fabric == Fabric::Efa && !allows_efa(provider))?;
     if configured(environment).is_some_and(|plugins| plugins.is_empty()) {
         let message = "NCCL_NET_PLUGIN disables plugins";
         return Ok(match needed_by(fabric) {
@@ -148,10 +146,8 @@ fn missing(
 ) -> Item {
     let is_wrong = broken.is_some() || configured(&context.facts.environment).is_some();
     let what = broken.unwrap_or_else(|| {
-        format!(
-            "{}: not where the loader looks (an rpath is unknown here)",
-            names.join(", ")
-        )
+        let names = names.join(", ");
+        format!("{names}: not where the loader looks (an rpath is unknown here)")
     });
     let is_plugins = |value: &str| !["ib", "socket"].contains(&value.to_ascii_lowercase().as_str());
     let net = context.nccl("NCCL_NET").filter(|net| is_plugins(net.value));

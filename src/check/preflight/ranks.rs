@@ -9,10 +9,6 @@ use crate::observe::container::Environment;
 const PER_NODE: &str = "PET_NPROC_PER_NODE";
 const PER_NODE_WORDS: &[&str] = &["auto", "cpu", "gpu", "xpu"];
 
-/// Remedy for more processes than GPUs.
-const MORE_GPUS: &str =
-    "resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)";
-
 /// Names of all rank variables that are set.
 fn set_names(environment: &Environment) -> Vec<&'static str> {
     let names = PROCESSES.concat().into_iter().chain(NODES.concat());
@@ -62,9 +58,9 @@ pub(super) fn ranks(context: &Context<'_>) -> Judged {
 fn out_of_range(environment: &Environment) -> Result<(), Item> {
     let both = |one, other| Some((number(environment, one)?, number(environment, other)?));
     let wrong = |message, fix| Item::failing("RankOutOfRange", message).fix(fix);
-    let of_processes = PROCESSES
-        .iter()
-        .flat_map(|names| [[names[0], names[1]], [names[2], names[3]]]);
+    let of_processes =
+        |[rank, size, local, locals]: &[&'static str; 4]| [[*rank, *size], [*local, *locals]];
+    let of_processes = PROCESSES.iter().flat_map(of_processes);
     for [rank, size] in of_processes.chain(NODES.iter().copied()) {
         let Some((r, s)) = both(rank, size) else {
             continue;
@@ -95,16 +91,15 @@ fn more_ranks_than_gpus(
 ) -> Option<Item> {
     let at_least = |name: &'static str, least: u64| {
         let value = number(environment, name).filter(|value| *value >= least)?;
-        Some(format!(
-            "{name}={value}, and this container has {gpus} GPUs"
-        ))
+        let message = format!("{name}={value}, and this container has {gpus} GPUs");
+        Some(message)
     };
     let rank = local_ranks
         .find_map(|name| at_least(name, gpus))
         .map(|message| format!("{message}: two ranks would share one, which NCCL refuses"));
     let counts = || ["LOCAL_WORLD_SIZE", PER_NODE].into_iter();
     let message = rank.or_else(|| counts().find_map(|name| at_least(name, gpus + 1)))?;
-    Some(Item::failing("MoreRanksThanGpus", message).fix(MORE_GPUS))
+    Some(Item::failing("MoreRanksThanGpus", message))
 }
 
 #[cfg(test)]

@@ -23,12 +23,8 @@ const GRAPH: &str = "NCCL_GRAPH_FILE";
 pub(crate) const FILES: &[&str] = &[TOPOLOGY, GRAPH];
 
 /// Interfaces of Google's plugins: those that carry data, and the control interface.
-const RAILS: &[&str] = &[
-    "NCCL_FASTRAK_IFNAME",
-    "NCCL_FASTRAK_CTRL_DEV",
-    "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME",
-    "NCCL_GPUDIRECTTCPX_CTRL_DEV",
-];
+const RAILS: &str = "NCCL_FASTRAK_IFNAME NCCL_FASTRAK_CTRL_DEV NCCL_GPUDIRECTTCPX_SOCKET_IFNAME \
+    NCCL_GPUDIRECTTCPX_CTRL_DEV";
 
 /// Judges which network NCCL will use.
 pub(super) fn network(context: &Context<'_>) -> Judged {
@@ -105,9 +101,7 @@ pub(super) fn others(context: &Context<'_>) -> Judged {
     wrong.map_or(Ok(()), Err)?;
     let files = environment.unread.join("; ");
     let message = format!("{files}: its settings are unknown");
-    Item::unknown("SettingsUnreadable", message)
-        .fix("the file system of the file; NCCL_CONF_FILE names another")
-        .when(!files.is_empty())?;
+    Item::unknown("SettingsUnreadable", message).when(!files.is_empty())?;
     let names = (environment.variables.keys()).chain(environment.nccl_files.keys());
     let number = names.filter(|name| name.starts_with("NCCL_")).count();
     Ok(Item::ok(match number {
@@ -128,17 +122,13 @@ fn missing_file(context: &Context<'_>) -> Option<Item> {
         let message = format!(
             "{setting}: the file does not exist, and NCCL ends (`Could not open XML graph file`)"
         );
-        return Some(
-            Item::failing("GraphFileMissing", message)
-                .fix("NCCL_GRAPH_FILE: unset it, or mount the file there (`volumeMounts`)"),
-        );
+        return Some(Item::failing("GraphFileMissing", message));
     }
     let setting = missing(TOPOLOGY)?;
     let message = format!(
         "{setting}: the file does not exist, and NCCL uses what it detects: in a virtual machine that is not the real topology of GPUs and NICs"
     );
-    Some(Item::degraded("TopoFileMissing", message)
-        .fix("NCCL_TOPO_FILE: unset it, or mount the file there (`volumeMounts`: a ConfigMap, or the node's by hostPath)"))
+    Some(Item::degraded("TopoFileMissing", message))
 }
 
 /// An interface that a setting of Google's plugins names and that does not exist.
@@ -152,7 +142,7 @@ fn missing_rail(context: &Context<'_>) -> Option<Item> {
     };
     let there = names.into_iter().filter(|name| *name != "lo").cloned();
     let there: Vec<String> = there.collect();
-    RAILS.iter().find_map(|name| {
+    RAILS.split_whitespace().find_map(|name| {
         let setting = context.nccl(name)?;
         let rails = NcclList::parse(setting.value, MAX_INTERFACES);
         let missing = rails.entries.iter().filter(|entry| {
@@ -192,14 +182,14 @@ fn p2p_disabled(context: &Context<'_>) -> Option<Item> {
     let matters = context.gpus.is_some_and(|gpus| gpus > 1);
     (matters && context.nccl_flag("NCCL_P2P_DISABLE")).then(|| {
         let message = "NCCL_P2P_DISABLE=1: GPUs of this node communicate through host memory instead of NVLink or PCIe";
-        Item::degraded("P2pDisabled", message).fix("NCCL_P2P_DISABLE: unset it")
+        Item::degraded("P2pDisabled", message)
     })
 }
 
 fn wrong_family(setting: Setting<'_>) -> Option<Item> {
     (!["AF_INET", "AF_INET6"].contains(&setting.value)).then(|| {
         let message = format!("{setting}: NCCL knows AF_INET and AF_INET6 and ignores this");
-        Item::degraded("NotAnAddressFamily", message).fix("NCCL_SOCKET_FAMILY: AF_INET or AF_INET6")
+        Item::degraded("NotAnAddressFamily", message)
     })
 }
 

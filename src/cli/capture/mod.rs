@@ -158,11 +158,8 @@ fn add_text(host: &Host, tree: &mut Recorded, path: impl AsRef<Path>, text: Stri
 
 /// Counters that a restricted function refuses: a replay meets the same answer at the same files.
 fn refuse_counters(host: &Host, snapshot: &Snapshot, restricted: &[PortKey], tree: &mut Recorded) {
-    let devices = snapshot
-        .devices
-        .iter()
-        .flat_map(|devices| devices.value.iter());
-    for device in devices {
+    let devices = snapshot.devices.iter();
+    for device in devices.flat_map(|devices| devices.value.iter()) {
         for port in &device.ports {
             if !restricted.contains(&device.port_key(port.number)) {
                 continue;

@@ -27,10 +27,8 @@ impl Runner {
 
     /// Waits for a write that is under way; those that come later find no node.
     pub(super) fn stop(&self) {
-        self.node
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        *node = None;
     }
 
     /// A time of the scenario at the demo's speed.

@@ -26,41 +26,15 @@ const REASON_MAX: usize = 64;
 const NAME_MAX: usize = 2 * 253;
 
 /// Prefixes of the variables that are kept: of NCCL, its plugins and its launchers.
-const PREFIXES: [&str; 14] = [
-    "NCCL_",
-    "RCCL_",
-    "FI_",
-    "OFI_",
-    "UCX_",
-    "UCC_",
-    "GLOO_",
-    "PET_",
-    "LWS_",
-    "SHARP_",
-    "TORCH_NCCL_",
-    "OMPI_",
-    "EFA_",
-    "NVIDIA_",
-];
+const PREFIXES: &str =
+    "NCCL_ RCCL_ FI_ OFI_ UCX_ UCC_ GLOO_ PET_ LWS_ SHARP_ TORCH_NCCL_ OMPI_ EFA_ NVIDIA_";
 
 /// Variables that are kept by their whole name.
-const NAMES: [&str; 9] = [
-    "WORLD_SIZE",
-    "NNODES",
-    "NUM_NODES",
-    "NODE_RANK",
-    "RANK",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "CUDA_VISIBLE_DEVICES",
-];
+const NAMES: &str = "WORLD_SIZE NNODES NUM_NODES NODE_RANK RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT \
+    CUDA_VISIBLE_DEVICES";
 
 /// Annotations by which networks, and with them RDMA devices, are given to a pod: Multus, GKE.
-const NETWORKS: [&str; 2] = [
-    "k8s.v1.cni.cncf.io/networks",
-    "networking.gke.io/interfaces",
-];
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks networking.gke.io/interfaces";
 
 /// The facts of a pod; `None` where its names or containers are missing or of another type than the
 /// API has.
@@ -79,22 +53,17 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
     let spec = pod.get("spec")?;
     // Claims of the whole pod may be for any of its containers.
     let claims = list(spec, "resourceClaims").next().is_some()
-        || NETWORKS.iter().any(|name| annotations.contains_key(*name));
+        || NETWORKS
+            .split(' ')
+            .any(|name| annotations.contains_key(name));
     let sidecars = list(spec, "initContainers")
         .filter(|container| text(container, "restartPolicy") == Some("Always"));
     let mut containers = BTreeMap::new();
-    for each in spec
-        .get("containers")?
-        .as_array()?
-        .iter()
-        .chain(sidecars)
-        .take(CONTAINERS)
-    {
+    let all = spec.get("containers")?.as_array()?.iter();
+    for each in all.chain(sidecars).take(CONTAINERS) {
         let name = text(each, "name")?;
-        containers.insert(
-            cut(name.to_string(), NAME_MAX),
-            container(name, each, claims),
-        );
+        let facts = container(name, each, claims);
+        containers.insert(cut(name.to_string(), NAME_MAX), facts);
     }
     let status = pod.get("status").unwrap_or(&Value::Null);
     for field in ["containerStatuses", "initContainerStatuses"] {
@@ -186,10 +155,8 @@ fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
         facts.privileged = flag(security, "privileged");
         let locks = |added: &Value| {
             let name = added.as_str().unwrap_or_default();
-            matches!(
-                name.strip_prefix("CAP_").unwrap_or(name),
-                "IPC_LOCK" | "ALL"
-            )
+            let name = name.strip_prefix("CAP_").unwrap_or(name);
+            matches!(name, "IPC_LOCK" | "ALL")
         };
         let capabilities = security.get("capabilities").unwrap_or(&Value::Null);
         facts.may_lock_memory = facts.privileged || list(capabilities, "add").any(locks);
@@ -221,8 +188,9 @@ fn devices(resources: &Value, facts: &mut ContainerFacts) {
 
 /// Whether a variable is kept.
 fn matters(name: &str) -> bool {
-    name.len() <= VALUE_MAX
-        && (PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name))
+    let mut prefixes = PREFIXES.split_whitespace();
+    let known = prefixes.any(|prefix| name.starts_with(prefix));
+    name.len() <= VALUE_MAX && (known || NAMES.split_whitespace().any(|kept| kept == name))
 }
 
 /// Whether a resource is an extended one, and not a share of a GPU's memory or cores.

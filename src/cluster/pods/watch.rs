@@ -121,7 +121,7 @@ impl PodWatch {
     ) -> Result<Infallible, ApiError> {
         let client = match client {
             Some(client) => client,
-            None => client.insert(api::connect(&self.settings, &self.limits).await?.0),
+            None => client.insert(api::connect(&self.settings, &self.limits, None).await?.0),
         };
         let mut config = Config::default().fields(&format!("spec.nodeName={}", self.node));
         if self.expired < EXPIRED_MAX {

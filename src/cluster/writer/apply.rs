@@ -179,14 +179,10 @@ impl Writer {
         }
         let condition = patches.condition;
         let condition = condition.filter(|(why, _)| *why != ConditionWrite::Heartbeat);
-        let pending: Vec<NodePatch> = [
-            patches.labels,
-            condition.map(|(_, patch)| patch),
-            patches.taints.map(|taints| taints.patch),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let condition = condition.map(|(_, patch)| patch);
+        let taints = patches.taints.map(|taints| taints.patch);
+        let pending = [patches.labels, condition, taints].into_iter();
+        let pending: Vec<NodePatch> = pending.flatten().collect();
         if self.context.settings.dry_run && self.logged.as_ref() != Some(&shown) {
             for patch in &pending {
                 let (what, body) = (patch.part(), patch.body());

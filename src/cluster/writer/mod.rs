@@ -171,7 +171,7 @@ impl Writer {
     async fn connect(&mut self, channels: &WriterChannels) -> NodeApi {
         loop {
             let context = &self.context;
-            match api::connect(&context.settings, &context.limits).await {
+            match api::connect(&context.settings, &context.limits, None).await {
                 Ok((client, namespace)) => {
                     let Context { node, names, .. } = context;
                     return NodeApi::new(client, &namespace, node, names, context.limits);
@@ -275,7 +275,7 @@ impl Writer {
         let is_check = |id: &str| CHECKS.iter().any(|check| check.id == id);
         let annotation = self.context.names.mute();
         let text = view.annotations.get(&annotation);
-        let mutes = text.map_or_else(Mutes::default, |text| Mutes::parse(text, is_check));
+        let mutes = Mutes::parse(text.map_or("", String::as_str), is_check);
         if mutes != self.facts.mutes {
             for complaint in &mutes.complaints {
                 tracing::warn!(
@@ -300,10 +300,8 @@ impl Writer {
         let annotation = self.context.names.accept();
         let text = view.annotations.get(&annotation)?;
         let moment = text.trim().parse().ok();
-        let seen = self
-            .view
-            .as_ref()
-            .and_then(|view| view.annotations.get(&annotation));
+        let seen = self.view.as_ref();
+        let seen = seen.and_then(|view| view.annotations.get(&annotation));
         if moment.is_none() && seen != Some(text) {
             tracing::warn!(
                 annotation,
@@ -323,15 +321,13 @@ impl Writer {
 
     /// The first verdict is published only if it differs from what the Node was left with.
     fn settle_first(&mut self) {
-        let Some(view) = &self.view else {
-            return;
-        };
-        let Some(first) = self.first.take() else {
-            return;
-        };
-        let label = view.labels.get(&self.context.names.own(names::FABRIC));
-        if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
-            self.events.push_first(first);
+        if let Some(view) = &self.view
+            && let Some(first) = self.first.take()
+        {
+            let label = view.labels.get(&self.context.names.own(names::FABRIC));
+            if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
+                self.events.on_node.push_front(first);
+            }
         }
     }
 

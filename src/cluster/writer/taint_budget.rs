@@ -139,11 +139,8 @@ impl Writer {
             let stands = view.condition.as_ref().map(|stands| &stands.message);
             let is_news = !stands.is_some_and(|stands| stands.starts_with(sentence));
             if is_news && self.status.withheld != Some(reason) {
-                let event = EventRequest::on_node(
-                    EventKind::Warning,
-                    "FabricTaintWithheld",
-                    message.clone(),
-                );
+                let (kind, event) = (EventKind::Warning, "FabricTaintWithheld");
+                let event = EventRequest::on_node(kind, event, message.clone());
                 self.events.push(event);
             }
             self.status.withheld = Some(reason);
@@ -329,13 +326,11 @@ async fn amend(
         let written = async {
             let read = api.ledger(lease).await?;
             let ledger = read.as_ref().map(|read| read.ledger.clone());
-            match change(ledger.unwrap_or_default()) {
-                Some(next) => api
-                    .write_ledger(lease, read.as_ref(), &next)
-                    .await
-                    .map(drop),
-                None => Ok(()),
-            }
+            let Some(next) = change(ledger.unwrap_or_default()) else {
+                return Ok(());
+            };
+            let written = api.write_ledger(lease, read.as_ref(), &next).await;
+            written.map(drop)
         };
         match written.await {
             Err(error) if error.kind == ErrorKind::Conflict && attempt + 1 < ATTEMPTS => {

@@ -69,14 +69,11 @@ pub fn text(bench: &Bench, style: Style) -> String {
 }
 
 fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rails>, named: bool) {
+    let share = |ratio| format!("{:.0} % OF LINE RATE", 100.0 * ratio);
+    let below = run.ratio.map_or("BELOW LINE RATE".into(), share);
     let (colour, word) = match run.verdict {
         Verdict::LineRate => (Colour::Green, "LINE RATE".to_string()),
-        Verdict::Below => (
-            Colour::Yellow,
-            run.ratio.map_or("BELOW LINE RATE".into(), |ratio| {
-                format!("{:.0} % OF LINE RATE", 100.0 * ratio)
-            }),
-        ),
+        Verdict::Below => (Colour::Yellow, below),
         Verdict::Tcp => (Colour::Red, "TCP'S NUMBER".into()),
         Verdict::WrongResults => (Colour::Red, "WRONG RESULTS".into()),
         Verdict::Unknown => (Colour::Magenta, "CANNOT TELL".into()),
@@ -101,11 +98,10 @@ fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rail
 }
 
 fn rails_text(rails: &Rails) -> String {
-    let fastest = rails
-        .fastest
-        .map(|fastest| format!(" (the slowest; the fastest {fastest})"));
-    let (fastest, rails_count) = (fastest.unwrap_or_default(), count(rails.count, "rail"));
-    format!("{rails_count} of {}{fastest} by {}", rails.rate, rails.from)
+    let shown = |fastest| format!(" (the slowest; the fastest {fastest})");
+    let fastest = rails.fastest.map_or(String::new(), shown);
+    let number = count(rails.count, "rail");
+    format!("{number} of {}{fastest} by {}", rails.rate, rails.from)
 }
 
 /// Version and network, if the log shows a network.

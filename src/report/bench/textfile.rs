@@ -13,14 +13,10 @@ use std::collections::BTreeMap;
 pub fn encode(bench: &Bench, seconds: i64) -> String {
     let mut out = Exposition::new(Detail::Default);
     for (name, run) in &worst_by_collective(bench) {
-        let (bandwidth, id) = (
-            "selvage_bench_bus_bandwidth_bytes_per_second",
-            [name.as_str()],
-        );
-        for (side, peak) in [
-            ("out_of_place", run.out_of_place),
-            ("in_place", run.in_place),
-        ] {
+        let id = [name.as_str()];
+        let sides = ["out_of_place", "in_place"].into_iter();
+        for (side, peak) in sides.zip([run.out_of_place, run.in_place]) {
+            let bandwidth = "selvage_bench_bus_bandwidth_bytes_per_second";
             let best = peak.map(|peak| peak.bytes_per_second);
             out.push(bandwidth, &[name, side], best);
         }
@@ -28,11 +24,8 @@ pub fn encode(bench: &Bench, seconds: i64) -> String {
         out.push("selvage_bench_expected_bytes_per_second", &id, expected);
         out.push("selvage_bench_ratio", &id, run.ratio);
         for one in Verdict::ALL {
-            out.push(
-                "selvage_bench_verdict",
-                &[name, &word(&one)],
-                one == run.verdict,
-            );
+            let labels = [name.as_str(), one.as_str()];
+            out.push("selvage_bench_verdict", &labels, one == run.verdict);
         }
         out.push("selvage_bench_wrong_results", &id, run.wrong);
     }

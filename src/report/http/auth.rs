@@ -54,9 +54,8 @@ impl Tokens {
 /// The token of `Bearer …`; the scheme's case is free (RFC 9110, 11.1).
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
-    scheme
-        .eq_ignore_ascii_case(b"Bearer ")
-        .then(|| token.trim_ascii())
+    let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
+    is_bearer.then(|| token.trim_ascii())
 }
 
 /// The answer to a request that showed nothing that would do.
@@ -72,10 +71,8 @@ pub(super) fn refusal(tokens: bool, certificates: bool) -> Answer {
     };
     let mut response = plain(status, text);
     if tokens {
-        let challenge = HeaderValue::from_static("Bearer realm=\"selvage\"");
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, challenge);
+        let (headers, name) = (response.headers_mut(), header::WWW_AUTHENTICATE);
+        headers.insert(name, HeaderValue::from_static("Bearer realm=\"selvage\""));
     }
     response
 }

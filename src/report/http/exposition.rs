@@ -21,18 +21,14 @@ pub fn answer(text: String, asked: &HeaderMap) -> Answer {
         false => (METRICS_TYPE, text),
     };
     let packed = accepts(asked, header::ACCEPT_ENCODING, "gzip").then(|| gzip(text.as_bytes()));
-    let (is_packed, body) = match packed {
-        Some(Ok(packed)) => (true, packed),
-        _ => (false, text.into_bytes()),
-    };
+    let packed = packed.and_then(Result::ok);
+    let encoding = packed.as_ref().map(|_| HeaderValue::from_static("gzip"));
+    let body = packed.unwrap_or_else(|| text.into_bytes());
     let mut response = respond(StatusCode::OK, kind, body.into());
     let headers = response.headers_mut();
     let vary = HeaderValue::from_static("accept, accept-encoding");
     headers.insert(header::VARY, vary);
-    if is_packed {
-        let gzip = HeaderValue::from_static("gzip");
-        headers.insert(header::CONTENT_ENCODING, gzip);
-    }
+    headers.extend(encoding.map(|gzip| (header::CONTENT_ENCODING, gzip)));
     response
 }
 
@@ -47,10 +43,8 @@ fn accepts(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
             let weight = part.strip_prefix("q=").map(str::parse::<f32>);
             matches!(weight, Some(Ok(0.0)))
         };
-        parts
-            .next()
-            .is_some_and(|of| of.eq_ignore_ascii_case(value))
-            && !parts.any(refused)
+        let name = parts.next();
+        name.is_some_and(|of| of.eq_ignore_ascii_case(value)) && !parts.any(refused)
     })
 }
 

@@ -49,12 +49,8 @@ impl Hosts {
         let mut named = named.chain(uri.authority().map(ToString::to_string));
         let forwarded = !from.is_loopback() && headers.contains_key(FORWARDED);
         let foreign = !forwarded && named.any(|name| !self.is_own(&name, from));
-        foreign.then(|| {
-            plain(
-                StatusCode::FORBIDDEN,
-                "the Host header is not a name of this node; serve.hosts allows more\n",
-            )
-        })
+        let why = "the Host header is not a name of this node; serve.hosts allows more\n";
+        foreign.then(|| plain(StatusCode::FORBIDDEN, why))
     }
 
     /// Whether a name, with or without a port, leads here. A stranger's page goes by neither an address nor

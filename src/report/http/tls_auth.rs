@@ -38,15 +38,21 @@ pub struct TlsAuth {
 
 /// What holds for a request or a handshake that begins now.
 #[derive(Clone, Default)]
-pub(super) struct Access {
+pub struct Access {
     /// None: plain HTTP.
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<Arc<ServerConfig>>,
     clients: Option<Arc<dyn ClientCertVerifier>>,
     tokens: Option<Arc<Tokens>>,
-    expires: Option<i64>,
+    /// First end of validity in the served chain, in seconds of Unix time.
+    pub expires: Option<i64>,
 }
 
 impl Access {
+    /// Whether tokens are asked for.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
     /// Whether it is not open to everybody in plain: TLS is served, or tokens are asked for.
     pub(super) fn is_guarded(&self) -> bool {
         self.tls.is_some() || self.tokens.is_some()
@@ -146,27 +152,13 @@ impl TlsAuth {
         parts.has_files()
     }
 
-    /// Whether it is TLS that is served.
-    pub fn is_tls(&self) -> bool {
-        self.access().tls.is_some()
-    }
-
-    /// Whether tokens are asked for.
-    pub fn has_tokens(&self) -> bool {
-        self.access().tokens.is_some()
-    }
-
-    /// First end of validity in the served chain, in seconds of Unix time.
-    pub fn certificate_expires(&self) -> Option<i64> {
-        self.access().expires
-    }
-
     /// Attempts to reload that failed.
     pub fn reload_failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    pub(super) fn access(&self) -> Access {
+    /// What holds now.
+    pub fn access(&self) -> Access {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         now.clone()
     }

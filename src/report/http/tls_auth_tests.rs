@@ -74,7 +74,7 @@ async fn tls_by_either_version_and_only_for_who_trusts_it() {
     let (authority, other) = (Authority::new("a"), Authority::new("b"));
     let secret = Secret::new(&tls(&authority.issue(2100)));
     let (server, guard) = serve_secret(&secret, Limits::default()).await;
-    assert_eq!(guard.certificate_expires(), Some(4_102_444_800));
+    assert_eq!(guard.access().expires, Some(4_102_444_800));
     for version in [&version::TLS12, &version::TLS13] {
         let client = Client {
             version,
@@ -162,7 +162,7 @@ async fn who_may_ask_what() {
 async fn tokens_without_tls() {
     let secret = Secret::new(&[("token", "sesame")]);
     let (server, guard) = serve_secret(&secret, Limits::default()).await;
-    assert!(!guard.is_tls());
+    assert!(guard.access().tls.is_none());
     for (path, token, want) in [
         ("/metrics", "", 401),
         ("/metrics", "sesame", 200),
@@ -188,7 +188,7 @@ async fn a_swapped_certificate_is_for_new_connections() {
     guard.reload();
     let after = client.connect(server.address).await.unwrap();
     assert_eq!(after.get_ref().1.peer_certificates().unwrap(), [new.der()]);
-    assert_eq!(guard.certificate_expires(), Some(4_133_980_800));
+    assert_eq!(guard.access().expires, Some(4_133_980_800));
     assert_eq!(ask(&mut before, "/metrics", "").await.unwrap().0, 200);
     assert_eq!(guard.reload_failures(), 0);
 }

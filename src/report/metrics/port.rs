@@ -2,7 +2,7 @@
 
 use super::{Exposition, series};
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
-use crate::observe::rdma::{LinkLayer, PortState};
+use crate::observe::rdma::{Function, LinkLayer, PortState};
 use crate::report::default_counters::{self, DEFAULTS};
 use crate::report::port_view::{self, ReportedPort};
 use crate::report::{Report, Role};
@@ -33,7 +33,8 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
             let labels = [device, number, &neighbor.switch, &neighbor.switch_port];
             out.push("selvage_port_neighbor_info", &labels, true);
         }
-        if out.is_full() || default_counters::counted_by_default(port) {
+        // VFs lent to guests are the guests' to watch, and a node may have hundreds.
+        if out.is_full() || port.device.function != Function::VirtualOfHost {
             counters(out, report, port);
         }
     }
@@ -45,7 +46,7 @@ fn info(out: &mut Exposition, port: &ReportedPort<'_>) {
         &port.number,
         &port.pci().unwrap_or_default(),
         port.port.netdev.as_deref().unwrap_or_default(),
-        &port_view::word(port.port.link_layer),
+        &port_view::word(&port.port.link_layer),
         &port.device.driver,
         port.device.firmware.as_deref().unwrap_or_default(),
         match port.role.map(|role| role.role) {

@@ -46,15 +46,9 @@ impl<'a> Context<'a> {
 /// A network in words.
 pub(super) fn network(network: Network) -> &'static str {
     match network {
-        Network::Ib => "InfiniBand",
-        Network::Roce => "RoCE",
         Network::IbOrRoce => "InfiniBand or RoCE",
-        Network::Socket => "TCP",
-        Network::Ofi => "libfabric",
-        Network::Fastrak => "GPUDirect-TCPXO",
-        Network::Tcpx => "GPUDirect-TCPX",
-        Network::Ucx => "UCX",
         Network::None => "none: within the node",
         Network::Unknown => "unknown",
+        network => network.title(),
     }
 }

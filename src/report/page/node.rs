@@ -5,7 +5,6 @@ use super::severity_icon::Severity;
 use super::text::joined;
 use super::topology_layout::{Gpu, Port};
 use crate::observe::gpudirect::{GpuDirectFacts, MODULES_OF_INTEREST};
-use crate::observe::pci::Distance;
 use crate::report::port_view::{self, Source};
 use std::cmp::Reverse;
 
@@ -46,12 +45,7 @@ impl<'a> Context<'a> {
             .filter(|device| device.pci.is_some_and(is_nearest))
             .map(|device| device.name.as_str())
             .collect();
-        let how = match best {
-            Distance::Pix => "PIX",
-            Distance::Pxb => "PXB",
-            Distance::Phb => "PHB",
-            Distance::Sys => "SYS",
-        };
+        let how = port_view::word(&best);
         Some(format!("{} ({how})", joined(&names, ", ", 4)))
     }
 

@@ -55,12 +55,8 @@ impl Context<'_> {
         let path = self.report.gpudirect.path;
         let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
         let missing = (path == Path::None && wanted).then_some(Severity::Degraded);
-        let mut tiles = vec![
-            self.rails(),
-            self.gpus(),
-            Tile::new("GPUDirect RDMA", port_view::word(path), missing, ""),
-            self.findings_tile(),
-        ];
+        let path = Tile::new("GPUDirect RDMA", port_view::word(&path), missing, "");
+        let mut tiles = vec![self.rails(), self.gpus(), path, self.findings_tile()];
         tiles.extend(self.jobs_tile());
         tiles.extend(self.taint_tile());
         tiles
@@ -94,18 +90,14 @@ impl Context<'_> {
     }
 
     fn findings_tile(&self) -> Tile {
+        use Severity::{Degraded, Failing, Notice, Unknown};
         let severities = || self.report.findings.iter().map(Severity::of);
         let count = |severity: Severity| {
             let found = severities().filter(|one| *one == severity).count();
             (found > 0).then(|| format!("{found} {}", severity.word()))
         };
-        let all = [
-            Severity::Failing,
-            Severity::Degraded,
-            Severity::Unknown,
-            Severity::Notice,
-        ];
-        let words: Vec<String> = all.into_iter().filter_map(count).collect();
+        let worst_first = [Failing, Degraded, Unknown, Notice].into_iter();
+        let words: Vec<String> = worst_first.filter_map(count).collect();
         let value = match self.report.findings.len() {
             0 => "none".to_string(),
             all => all.to_string(),

@@ -44,12 +44,9 @@ fn harmless(c: char) -> char {
 /// Text cut to so many characters, for places of a fixed width.
 pub(super) fn cut(text: impl AsRef<str>, most: usize) -> String {
     let text = text.as_ref();
+    let head = text.chars().take(most.saturating_sub(1));
     match text.chars().count() > most {
-        true => text
-            .chars()
-            .take(most.saturating_sub(1))
-            .chain(['…'])
-            .collect(),
+        true => head.chain(['…']).collect(),
         false => text.to_string(),
     }
 }

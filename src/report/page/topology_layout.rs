@@ -200,10 +200,8 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
     let count = all.len();
     let bdfs = pci.map_or(&[][..], |pci| &pci.gpus);
     // Where PCI domains differ, addresses are shown with theirs.
-    let in_use = bdfs
-        .iter()
-        .copied()
-        .chain(all.iter().filter_map(|port| port.device.pci));
+    let in_use = all.iter().filter_map(|port| port.device.pci);
+    let in_use = in_use.chain(bdfs.iter().copied());
     let whole = in_use.map(|bdf| bdf.domain).any(|domain| domain != 0);
     let gpu = |(number, bdf): (usize, &Bdf)| {
         let about = About::gpu(report, *bdf);
@@ -329,9 +327,8 @@ fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -
         }
     }
     let above = |place: &Place<'_>| {
-        let below = place
-            .root_port
-            .and_then(|root| Some((root, roots.get(root)?)));
+        let root = place.root_port;
+        let below = root.and_then(|root| Some((root, roots.get(root)?)));
         match (below, place.switch) {
             (None, _) => Above::Unseen,
             (Some((_, (cards, _))), _) if cards.len() < 2 => Above::Numa,

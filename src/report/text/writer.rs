@@ -72,6 +72,27 @@ impl Page {
         }
     }
 
+    /// A table under bold heads, its columns two spaces apart; `shown` may colour a cell, by its column.
+    pub(crate) fn table(
+        &mut self,
+        indent: &str,
+        rows: &[Vec<String>],
+        shown: impl Fn(&Page, usize, &str) -> String,
+    ) {
+        let widths = widths(rows);
+        for (number, row) in rows.iter().enumerate() {
+            let mut line = indent.to_string();
+            for ((column, cell), width) in row.iter().enumerate().zip(&widths) {
+                line += &match number {
+                    0 => self.paint(Colour::Bold, cell),
+                    _ => shown(self, column, cell),
+                };
+                line += &" ".repeat(width - cell.chars().count() + 2);
+            }
+            self.line(&line);
+        }
+    }
+
     /// The same of any length.
     pub(crate) fn whole(&mut self, lead: &str, indent: usize, text: &str) {
         let text = clean(text);
@@ -107,6 +128,18 @@ impl Page {
             text.to_string()
         }
     }
+}
+
+/// The width of each column of a table, in characters.
+pub(crate) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for row in rows {
+        widths.resize(row.len(), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    widths
 }
 
 #[derive(Clone, Copy)]

@@ -46,7 +46,7 @@ fn mpi_interfaces() {
         ("10.0.0.0/33", "failing NoInterface"),
         ("x/y", "failing NoInterface"),
     ] {
-        for name in OPEN_MPI {
+        for name in OPEN_MPI.split_whitespace() {
             assert_eq!(
                 verdict(&with(&[(name, value)]), "mpi_ifname"),
                 want,
