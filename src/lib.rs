@@ -43,6 +43,7 @@ pub mod cli;
 pub mod clock;
 pub mod cluster;
 pub mod config;
+mod data_files;
 pub mod evaluator;
 pub mod file_pattern;
 mod files;

@@ -13,7 +13,8 @@ use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use explained::{VERDICT_DOCS, VerdictDoc, explained};
+use crate::check::ReasonDoc;
+pub use explained::*;
 
 words! {
     /// The one verdict on a node.
@@ -30,19 +31,6 @@ words! {
         NoFabric = "none",
     }
 }
-
-/// Reason of Unknown before the first full window.
-pub const STARTING: &str = "Starting";
-/// Reason of Unknown where the node was enumerated and has no rail.
-pub const NO_FABRIC: &str = "NoFabric";
-/// Reason of the state `none`: no fabric, and certainly none that is missing.
-pub const NOT_A_FABRIC_NODE: &str = "NotAFabricNode";
-/// Reason of Unknown where nothing could be read.
-pub const NO_DATA: &str = "NoData";
-/// Reason of Unknown where rails are read, and none was up at any moment of this boot.
-pub const NO_ACTIVE_RAIL: &str = "NoActiveRail";
-/// Something that was seen is not long enough there to be believed, and nothing was proven before.
-pub const SETTLING: &str = "Settling";
 
 /// Input of the fold other than findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,11 +60,15 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn unknown(reason: &str) -> Self {
+    fn of(state: State, why: ReasonDoc) -> Self {
         Verdict {
-            state: State::Unknown,
-            reasons: vec![reason.to_string()],
+            state,
+            reasons: vec![why.reason.to_string()],
         }
+    }
+
+    fn unknown(why: ReasonDoc) -> Self {
+        Verdict::of(State::Unknown, why)
     }
 }
 
@@ -98,12 +90,10 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         if inputs.no_fabric && state == State::Unknown {
             continue;
         }
-        let deciding = findings
-            .iter()
-            .filter(|finding| finding.weight == Weight::Verdict && finding.status == status);
+        let decides = |of: &&Finding| of.weight == Weight::Verdict && of.status == status;
         // Causes lead; a reason that is one somewhere leads everywhere.
         let mut follows: BTreeMap<&String, bool> = BTreeMap::new();
-        for finding in deciding {
+        for finding in findings.iter().filter(decides) {
             *follows.entry(&finding.reason).or_insert(true) &= finding.caused_by.is_some();
         }
         if !follows.is_empty() {
@@ -128,10 +118,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
             reasons: Vec::new(),
         }
     } else if inputs.no_fabric {
-        Verdict {
-            state: State::NoFabric,
-            reasons: vec![NOT_A_FABRIC_NODE.to_string()],
-        }
+        Verdict::of(State::NoFabric, NOT_A_FABRIC_NODE)
     } else if read > 0 {
         Verdict::unknown(NO_ACTIVE_RAIL)
     } else if enumerated && rails == 0 {
@@ -168,9 +155,8 @@ impl VerdictTracker {
 
     /// How often each state was entered from another; all states listed.
     pub fn transitions(&self) -> impl Iterator<Item = (State, u64)> + '_ {
-        State::ALL
-            .into_iter()
-            .map(|state| (state, self.transitions.get(&state).copied().unwrap_or(0)))
+        let count = |state| self.transitions.get(&state).copied().unwrap_or(0);
+        (State::ALL.into_iter()).map(move |state| (state, count(state)))
     }
 }
 
@@ -337,7 +323,10 @@ mod tests {
                 (got.state, got.reasons),
                 (
                     state,
-                    reasons.iter().map(|r| r.to_string()).collect::<Vec<_>>()
+                    reasons
+                        .iter()
+                        .map(|r| r.reason.to_string())
+                        .collect::<Vec<_>>()
                 ),
                 "{inputs:?}"
             );

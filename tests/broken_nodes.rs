@@ -111,8 +111,8 @@ fn judged(preset: &str, spoil: Spoil, args: &[&str]) -> (String, Vec<String>) {
 /// no finding at all but the number of rails and GPUs, which is the preset's and not the shape's.
 #[test]
 fn what_a_shape_does_not_have_is_not_missed() {
-    use selvage::check::profile::{Fabric, SHAPES};
-    for shape in SHAPES {
+    use selvage::check::profile::{Fabric, Profile, shapes};
+    for shape in shapes() {
         let preset = match shape.fabric {
             Fabric::Efa => "efa_p5",
             Fabric::Infiniband | Fabric::Mellanox => "h100_ib",
@@ -122,7 +122,11 @@ fn what_a_shape_does_not_have_is_not_missed() {
         };
         let (dir, _node) = node(preset);
         // Where it is no part of the path, nobody has nvidia_peermem.
-        if shape.fabric.lacks().contains(&"nvidia_peermem") {
+        let profile = Profile {
+            shape: Some(shape),
+            ..Profile::default()
+        };
+        if profile.lacks().contains(&"nvidia_peermem") {
             assert!(!dir.path().join("sys/module/nvidia_peermem").exists());
         }
         let word = shape.types[0].replace('*', "40");

@@ -202,10 +202,8 @@ const TOGETHER: usize = 3;
 /// Findings about what several rails lost at once.
 fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     let of = |reason: &str| -> Vec<&Finding> {
-        let rails = findings
-            .iter()
-            .filter(|finding| finding.weight == Weight::Verdict);
-        rails.filter(|finding| finding.reason == reason).collect()
+        let is = |of: &&Finding| of.weight == Weight::Verdict && of.reason == reason;
+        findings.iter().filter(is).collect()
     };
     let mut found = Vec::new();
     let waiting = of("LinkInit");
@@ -241,33 +239,27 @@ fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
         with.retain(|other| other.since >= start.since && near(start.since, other.since));
         with
     };
-    down.iter()
-        .map(with)
-        .max_by_key(Vec::len)
-        .unwrap_or_default()
+    let most = down.iter().map(with).max_by_key(Vec::len);
+    most.unwrap_or_default()
 }
 
 fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
-    let worst = |status: Status| of.iter().any(|finding| finding.status == status);
-    let status = [Status::Failing, Status::Unknown]
-        .into_iter()
-        .find(|status| worst(*status));
+    let any = |status: &Status| of.iter().any(|finding| finding.status == *status);
+    let mut worst = [Status::Failing, Status::Unknown].into_iter();
+    let status = worst.find(any);
     let subjects: Vec<&str> = of.iter().map(|finding| finding.subject.as_str()).collect();
     let listed = subjects.get(..subjects.len().min(16))?.join(", ");
-    let since = of
-        .iter()
-        .map(|finding| finding.since)
-        .fold(Millis(u64::MAX), Millis::min);
+    let since = of.iter().map(|finding| finding.since).min()?;
     Some(Finding {
-        check: link_state::ID.into(),
+        check: link_state::CHECK.id.into(),
         subject: key.clone(),
         key,
         status: status.unwrap_or(Status::Degraded),
         weight: Weight::Verdict,
         reason: doc.reason.into(),
         since,
-        message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning),
-        remedy: doc.remedy.into(),
+        message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning()),
+        remedy: doc.remedy().into(),
         action: doc.action,
         evidence: BTreeMap::from([("rails".into(), of.len().into())]),
         expected: None,

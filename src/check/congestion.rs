@@ -2,44 +2,24 @@
 
 use super::pfc::{dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
-use super::rising::{Counters, Rise, Rule, rule};
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use super::rising::{Counters, Rise, Rule, counters_of};
+use super::{Action, Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::observe::track::Track;
 use std::time::Duration;
 
-const WE_PAUSE: &str = "This host cannot take in what arrives. Look for what slows its receive side: PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`.";
 const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is not at fault. Look for the host whose transmitted pause rises, and at the switch port.";
 
-const EITHER: &str = "Sent pause: this host cannot take in what arrives; look for what slows its receive side (PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`). Received pause: look for the host whose transmitted pause rises, and at the switch port.";
-
-reasons! {
-    degraded STORM = "PfcStorm", CheckSwitchPort,
-        "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
-        EITHER;
-    degraded PRESSURE = "PfcPressure", CheckSwitchPort,
-        "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
-        EITHER;
-    degraded STORM_EVENT = "PauseStormEvent", FixConfiguration,
-        "The NIC itself found that it paused the fabric for too long; past its limit it stops pausing and drops.",
-        WE_PAUSE;
-    degraded LOSSLESS_DROPS = "LosslessDrops", FixConfiguration,
-        "Packets of a priority that has flow control (PFC) are dropped on receive, which must not be.",
-        "Compare buffer and headroom settings of NIC (`mlnx_qos`, `dcb buffer`) and switch, and the cable's length; look at whether the peer heeds pause.";
-    degraded WRONG_PRIORITY = "RoceOnLossyPriority", FixConfiguration,
-        "RoCE traffic runs on a priority without flow control (PFC), while another one has it: marking and trust do not fit together.",
-        "Make the traffic class of the jobs (NCCL_IB_TC), the DSCP to priority map and the trust state (`mlnx_qos --trust dscp`) fit the priority that has PFC.";
-    degraded PFC_OFF = "PfcNotEnabled", FixConfiguration,
-        "The fabric is lossless by configuration (`expect.lossless`), but a rail has flow control (PFC) on no priority.",
-        "Switch PFC on for the RoCE priority (`mlnx_qos --pfc`, `dcb pfc set`), here and on the switch port.";
-    degraded DROPS = "PortDrops", CheckSwitchPort,
-        "A port drops packets for lack of buffer, or (InfiniBand) because it could not send them.",
-        "On receive the host is too slow: look at PCIe and CPU load. On send look at the switch and the fabric's congestion control.";
-    notice NOTIFICATIONS = "CongestionNotifications", None,
-        "Congestion control slows many flows of this port.",
-        "Nothing on this node: many senders share a path or a receiver.";
-    notice IGNORED = "CongestionNotificationsIgnored", FixConfiguration,
-        "The port received congestion notifications and did not slow down: congestion control is off here, or set for another priority.",
-        "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).";
+check! {
+    congestion, run;
+    degraded STORM = "PfcStorm", CheckSwitchPort;
+    degraded PRESSURE = "PfcPressure", CheckSwitchPort;
+    degraded STORM_EVENT = "PauseStormEvent", FixConfiguration;
+    degraded LOSSLESS_DROPS = "LosslessDrops", FixConfiguration;
+    degraded WRONG_PRIORITY = "RoceOnLossyPriority", FixConfiguration;
+    degraded PFC_OFF = "PfcNotEnabled", FixConfiguration;
+    degraded DROPS = "PortDrops", CheckSwitchPort;
+    notice NOTIFICATIONS = "CongestionNotifications", None;
+    notice IGNORED = "CongestionNotificationsIgnored", FixConfiguration;
 }
 
 /// Share of the bytes of a priority to those of RDMA above which it is the RoCE priority.
@@ -48,20 +28,6 @@ const CARRIES_ROCE: f64 = 0.8;
 const SOME_TRAFFIC: u64 = 100_000_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Packets dropped on receive for lack of buffer, all priorities: mlx5, bnxt, ice, ionic.
-const PORT_DROPS: &[&str] = &[
-    "eth.rx_discards_phy",
-    "eth.rx_stat_discard",
-    "eth.rx_dropped.nic",
-    "eth.frames_rx_dropped",
-];
-/// RoCE packets dropped: bnxt_re, irdma.
-const ROCE_DROPS: &[&str] = &[
-    "hw.rx_roce_discards",
-    "hw.tx_roce_discards",
-    "hw.ip4InDiscards",
-    "hw.ip6InDiscards",
-];
 /// The NIC's own events. The hard limit comes first; warnings and vendors' "continuous pause" are
 /// milder.
 const STORM_EVENTS: &[(&str, Weight)] = &[
@@ -71,33 +37,9 @@ const STORM_EVENTS: &[(&str, Weight)] = &[
     ("eth.continuous_pause_events", Weight::Notice),
 ];
 const CONGESTION_CONTROL: &[Rule] = &[
-    rule(
-        NOTIFICATIONS,
-        &[
-            "hw.np_cnp_sent",
-            "hw.rp_cnp_handled",
-            "hw.cnpSent",
-            "hw.cnpHandled",
-            "hw.rx_cnp_pkts",
-            "hw.tx_cnp_pkts",
-            "hw.received_cnps",
-        ],
-        |policy| policy.congestion.notifications,
-    ),
-    rule(IGNORED, &["hw.rp_cnp_ignored", "hw.cnpIgnored"], |policy| {
-        policy.congestion.notifications_ignored
-    }),
+    Rule(NOTIFICATIONS, |policy| policy.congestion.notifications),
+    Rule(IGNORED, |policy| policy.congestion.notifications_ignored),
 ];
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "congestion",
-    title: "Congestion",
-    what: "By priority and direction the share of time paused (not frames, whose length is not comparable), the NIC's own storm events, drops on priorities with PFC and without, and congestion notifications. Whether drops matter depends on `expect.lossless`. What a driver does not show is not observable, and never zero. A host that sends pause is the cause; one that receives it is the victim.",
-    reasons: REASONS,
-    timing: |policy| policy.congestion.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -105,7 +47,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let counters = Counters::of(context, port);
         let control = |rule: &Rule| {
             let rise = counters.breaks(rule)?;
-            Some(rose(&counters, &rule.doc, &rise, &rise.text()))
+            Some(rose(&counters, &rule.0, &rise, &rise.text()))
         };
         found.extend(CONGESTION_CONTROL.iter().filter_map(control));
         found.extend(drops(&counters));
@@ -126,7 +68,13 @@ fn say(
     part: &str,
     message: &str,
 ) -> Candidate {
-    let mut found = context.of_port(doc, port, format!("{}: {message}", port.subject));
+    about_a_part(
+        context.of_port(doc, port, format!("{}: {message}", port.subject)),
+        part,
+    )
+}
+
+fn about_a_part(mut found: Candidate, part: &str) -> Candidate {
     found.key.push_str(part);
     found.subject.push_str(part);
     found
@@ -184,10 +132,8 @@ fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     STORM_EVENTS.iter().find_map(|(name, weight)| {
         let rise = counters.above(&[name], limit)?;
-        Some(
-            rose(counters, &STORM_EVENT, &rise, &rise.text())
-                .weighing(counters.port.weight().min(*weight)),
-        )
+        let found = rose(counters, &STORM_EVENT, &rise, &rise.text());
+        Some(found.weighing(counters.port.weight().min(*weight)))
     })
 }
 
@@ -210,7 +156,7 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     if context.policy.expect.lossless == LosslessExpectation::Lossy {
         return found;
     }
-    found.extend(dropped(&DROPS, ROCE_DROPS, policy.discards));
+    found.extend(dropped(&DROPS, counters_of("roce_drops"), policy.discards));
     let Some(netdev) = counters.port.port.netdev.as_deref() else {
         return found;
     };
@@ -222,15 +168,11 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
             format!("eth.rx_prio{priority}_cong_discard"),
         ];
         let names = names.each_ref().map(String::as_str);
-        let mut lost = dropped(&LOSSLESS_DROPS, &names, policy.lossless_discards);
-        if let Some(candidate) = &mut lost {
-            candidate.key = format!("{} prio{priority}", candidate.key);
-            candidate.subject = format!("{} prio{priority}", candidate.subject);
-        }
-        found.extend(lost);
+        let lost = dropped(&LOSSLESS_DROPS, &names, policy.lossless_discards);
+        found.extend(lost.map(|of| about_a_part(of, &format!(" prio{priority}"))));
     }
     if lossless == 0 {
-        found.extend(dropped(&DROPS, PORT_DROPS, policy.discards));
+        found.extend(dropped(&DROPS, counters_of("port_drops"), policy.discards));
     }
     found
 }
@@ -265,13 +207,9 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     }
     let enabled = list(enabled);
     let message = format!("RoCE runs on priority {priority}, PFC is on for {enabled}");
-    let candidate = say(context, port, &WRONG_PRIORITY, "", &message);
-    Some(
-        candidate
-            .with("priority", priority)
-            .with("pfc_enabled", enabled)
-            .with("losses", losses),
-    )
+    let found = say(context, port, &WRONG_PRIORITY, "", &message);
+    let found = found.with("priority", priority).with("losses", losses);
+    Some(found.with("pfc_enabled", enabled))
 }
 
 #[cfg(test)]

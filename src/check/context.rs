@@ -191,11 +191,24 @@ impl<'a> Context<'a> {
     pub fn candidate(
         &self,
         doc: &ReasonDoc,
-        about: (impl Into<String>, impl Into<String>),
+        (key, subject): (impl Into<String>, impl Into<String>),
         message: impl Into<String>,
     ) -> Candidate {
         let (check, timing) = self.check;
-        doc.candidate(check, about, timing, message)
+        Candidate {
+            check,
+            key: key.into(),
+            subject: subject.into(),
+            reason: doc.reason,
+            status: doc.status,
+            weight: doc.weight,
+            message: message.into(),
+            remedy: doc.remedy().to_string(),
+            action: doc.action,
+            evidence: BTreeMap::new(),
+            expected: None,
+            timing,
+        }
     }
 
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
@@ -259,9 +272,8 @@ impl<'a> Context<'a> {
 
     /// Whether a port is a rail.
     pub fn is_rail(&self, key: &PortKey) -> bool {
-        self.roles
-            .get(key)
-            .is_some_and(|facts| facts.role == Role::Rail)
+        let facts = self.roles.get(key);
+        facts.is_some_and(|facts| facts.role == Role::Rail)
     }
 
     /// Whether pods may hold RDMA devices: each belongs to one network namespace.
@@ -353,9 +365,8 @@ impl<'a> Context<'a> {
 
     /// GPU addresses that PCI shows; empty where PCI could not be read.
     pub fn gpus(&self) -> Vec<String> {
-        self.pci()
-            .map(|pci| pci.gpus.iter().map(ToString::to_string).collect())
-            .unwrap_or_default()
+        let gpus = self.pci().into_iter().flat_map(|pci| &pci.gpus);
+        gpus.map(ToString::to_string).collect()
     }
 
     /// The rate to go by ([`true_rate`]); none while the port is not up.
@@ -371,17 +382,7 @@ impl<'a> Context<'a> {
 
     /// Increase above the limit, if there is one.
     pub fn above(&self, track: Option<&Track>, limit: Limit) -> Option<Increase> {
-        self.above_since(track, limit, None)
-    }
-
-    /// As [`Context::above`], but only what came after `since`.
-    pub fn above_since(
-        &self,
-        track: Option<&Track>,
-        limit: Limit,
-        since: Option<Millis>,
-    ) -> Option<Increase> {
-        let increase = self.increase_since(track?, limit.within.0, since)?;
+        let increase = self.increase_since(track?, limit.within.0, None)?;
         (increase.by > limit.more_than).then_some(increase)
     }
 
@@ -392,64 +393,24 @@ impl<'a> Context<'a> {
         length: Duration,
         since: Option<Millis>,
     ) -> Option<Increase> {
-        let length = match since {
-            Some(since) => length.min(self.now.since(since)),
-            None => length,
-        };
-        if length.is_zero() {
-            return None;
-        }
-        track.increase(Window::last(length, self.now))
+        let length = since.map_or(length, |since| length.min(self.now.since(since)));
+        let increase = track.increase(Window::last(length, self.now));
+        increase.filter(|_| !length.is_zero())
     }
 
     /// Name of a device that may be gone.
     pub fn device_name(&self, key: &DeviceKey) -> String {
-        self.history
-            .devices
-            .get(key)
-            .map_or_else(|| key.to_string(), |seen| seen.name.clone())
-    }
-}
-
-impl ReasonDoc {
-    /// A candidate for this reason: status, weight and remedy are the reason's own.
-    #[inline(never)]
-    pub fn candidate(
-        &self,
-        check: &'static str,
-        (key, subject): (impl Into<String>, impl Into<String>),
-        timing: Timing,
-        message: impl Into<String>,
-    ) -> Candidate {
-        Candidate {
-            check,
-            key: key.into(),
-            subject: subject.into(),
-            reason: self.reason,
-            status: self.status,
-            weight: self.weight,
-            message: message.into(),
-            remedy: self.remedy.to_string(),
-            action: self.action,
-            evidence: BTreeMap::new(),
-            expected: None,
-            timing,
-        }
+        let seen = self.history.devices.get(key);
+        seen.map_or_else(|| key.to_string(), |seen| seen.name.clone())
     }
 }
 
 impl Candidate {
     /// With one more thing seen.
     #[must_use]
-    #[inline(never)]
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
-        self.see(name, value.into());
+        self.evidence.insert(name.to_string(), value.into());
         self
-    }
-
-    #[inline(never)]
-    fn see(&mut self, name: &str, value: serde_json::Value) {
-        self.evidence.insert(name.to_string(), value);
     }
 
     /// With what was expected, and where that is known from.

@@ -1,12 +1,11 @@
 //! Counters that are stuck at their end.
 
-use super::{Candidate, Check, Context};
+use super::{Candidate, Context};
 use crate::observe::counters::{CounterKind, pma_kind};
 
-reasons! {
-    unknown_notice SATURATED = "CounterSaturated", None,
-        "An error counter reached its end and stays there: from now on its silence says nothing.",
-        "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.";
+check! {
+    counter_saturated, run;
+    unknown_notice SATURATED = "CounterSaturated", None;
 }
 
 /// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
@@ -16,29 +15,15 @@ const OF_NO_USE: &[&str] = &[
     "port_rcv_switch_relay_errors",
 ];
 
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "counter_saturated",
-    title: "Saturated counters",
-    what: "InfiniBand's error counters are 4 to 16 bits wide and stop at their end (15, 255, 65535). One that stands there is blind, which looks like health.",
-    reasons: REASONS,
-    timing: |policy| policy.counter_saturated.timing(),
-    run,
-};
-
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
         let Some(history) = port.history else {
             continue;
         };
-        let stuck: Vec<&str> = history
-            .counters
-            .pma
-            .iter()
-            .filter(|(name, track)| track.saturated() && !OF_NO_USE.contains(&name.as_str()))
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let saturated = (history.counters.pma.iter()).filter(|(_, track)| track.saturated());
+        let mut stuck: Vec<&str> = saturated.map(|(name, _)| name.as_str()).collect();
+        stuck.retain(|name| !OF_NO_USE.contains(name));
         let Some(first) = stuck.first() else {
             continue;
         };

@@ -111,19 +111,15 @@ impl Debouncer {
         let passed = self.stepped_at.map_or(Duration::ZERO, |at| now.since(at));
         self.stepped_at = Some(self.stepped_at.map_or(now, |at| at.max(now)));
 
-        let blind: BTreeSet<(&'static str, String)> = candidates
-            .iter()
-            .filter(|candidate| candidate.status == Status::Unknown)
-            .map(|candidate| (candidate.check, candidate.key.clone()))
-            .collect();
+        let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
+        let blind: BTreeSet<(&'static str, String)> =
+            unknown.map(|of| (of.check, of.key.clone())).collect();
         let mut present: BTreeMap<Identity, Candidate> = BTreeMap::new();
         for candidate in candidates {
             let id = Identity::of(&candidate);
             // Said twice in one step: the worse one counts.
-            if present
-                .get(&id)
-                .is_none_or(|other| other.status < candidate.status)
-            {
+            let known = present.get(&id);
+            if known.is_none_or(|other| other.status < candidate.status) {
                 present.insert(id, candidate);
             }
         }
@@ -190,12 +186,10 @@ impl Debouncer {
     }
 
     fn drop_oldest_cleared(&mut self) -> bool {
-        let oldest = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| matches!(entry.phase, Phase::Cleared))
-            .min_by_key(|(_, entry)| entry.clears.back().copied())
-            .map(|(id, _)| id.clone());
+        let is_cleared = |(_, entry): &(_, &Entry)| matches!(entry.phase, Phase::Cleared);
+        let cleared = self.entries.iter().filter(is_cleared);
+        let oldest = cleared.min_by_key(|(_, entry)| entry.clears.back().copied());
+        let oldest = oldest.map(|(id, _)| id.clone());
         oldest.is_some_and(|id| self.entries.remove(&id).is_some())
     }
 }
@@ -204,19 +198,17 @@ impl Entry {
     /// Moves on by one step; false when there is nothing left to remember.
     fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
         // Only time between two like sightings has been seen; what lies next to a blind one has not.
-        let counted = if self.last == seen {
-            passed
-        } else {
-            Duration::ZERO
+        let counted = match self.last == seen {
+            true => passed,
+            false => Duration::ZERO,
         };
         self.last = seen;
         let timing = self.candidate.timing;
         match (&mut self.phase, seen) {
             (Phase::Cleared, Seen::Present) => {
                 self.since = now;
-                self.phase = Phase::Pending {
-                    stood: Duration::ZERO,
-                };
+                let stood = Duration::ZERO;
+                self.phase = Phase::Pending { stood };
                 self.raise_if(timing.raise_after.is_zero(), now);
             }
             (Phase::Pending { stood }, Seen::Present) => {
@@ -256,17 +248,12 @@ impl Entry {
             (Phase::Pending { stood }, Seen::Present) => {
                 Some(timing.raise_after.saturating_sub(*stood))
             }
-            (
-                Phase::Raised {
-                    at,
-                    gone: Some(gone),
-                },
-                Seen::Absent,
-            ) => {
+            (Phase::Raised { at, gone }, Seen::Absent) => {
+                let gone = (*gone)?;
                 let factor = flap_factor(&self.clears, now, settings);
                 let clear_after = timing.clear_after.saturating_mul(factor);
                 let held = settings.hold.duration().saturating_sub(now.since(*at));
-                Some(clear_after.saturating_sub(*gone).max(held))
+                Some(clear_after.saturating_sub(gone).max(held))
             }
             _ => None,
         }
@@ -274,10 +261,8 @@ impl Entry {
 
     fn raise_if(&mut self, due: bool, now: Millis) {
         if due {
-            self.phase = Phase::Raised {
-                at: now,
-                gone: None,
-            };
+            let (at, gone) = (now, None);
+            self.phase = Phase::Raised { at, gone };
         }
     }
 
@@ -306,40 +291,35 @@ fn flap_factor(clears: &VecDeque<Millis>, now: Millis, settings: &Hysteresis) ->
 
 /// Believes everything at once: for `selvage check`, which looks once and cannot wait. But what has to
 /// stand longer than the machine is up has not: it is unknown.
-pub fn step_once(candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
-    let mut at_once = Debouncer::default();
-    let candidates = candidates
-        .into_iter()
-        .map(|mut candidate| {
-            if candidate.timing.raise_after > now.since(Millis(0)) {
-                candidate.status = Status::Unknown;
-            }
-            candidate.timing.raise_after = Duration::ZERO;
-            candidate
-        })
-        .collect();
-    at_once.step(candidates, now)
+pub fn step_once(mut candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
+    for candidate in &mut candidates {
+        if candidate.timing.raise_after > now.since(Millis(0)) {
+            candidate.status = Status::Unknown;
+        }
+        candidate.timing.raise_after = Duration::ZERO;
+    }
+    Debouncer::default().step(candidates, now)
 }
 
 /// Worst first; the verdict's before notices; then by check, subject, reason.
 pub fn worst_first(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| {
+    fn rank(of: &Finding) -> impl Ord {
         // The order in which the fold lets them decide.
-        let rank = |finding: &Finding| {
-            let status = match finding.status {
-                Status::Failing => 0,
-                Status::Unknown => 1,
-                Status::Degraded => 2,
-            };
-            (std::cmp::Reverse(finding.weight), status)
+        let status = match of.status {
+            Status::Failing => 0,
+            Status::Unknown => 1,
+            Status::Degraded => 2,
         };
-        rank(a)
-            .cmp(&rank(b))
-            .then_with(|| a.check.cmp(&b.check))
-            .then_with(|| a.subject.cmp(&b.subject))
-            .then_with(|| a.key.cmp(&b.key))
-            .then_with(|| a.reason.cmp(&b.reason))
-    });
+        (
+            std::cmp::Reverse(of.weight),
+            status,
+            &of.check,
+            &of.subject,
+            &of.key,
+            &of.reason,
+        )
+    }
+    findings.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }
 
 fn believed(candidate: Candidate, since: Millis) -> Finding {

@@ -7,8 +7,8 @@ use super::expected::{
 };
 use super::nic_kernel::is_resetting;
 use super::profile::{Profile, Sure};
-use super::{Action, Candidate, Check, Context, PASSES_WITHIN, PortView, Status, Weight};
-use crate::check::roles::Role;
+use super::{Action, Candidate, Context, PASSES_WITHIN, PortView, Status, Weight};
+use crate::check::roles::rail_keys;
 use crate::observe::history::SeenDevice;
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction};
@@ -19,57 +19,22 @@ use std::collections::{BTreeMap, BTreeSet};
 mod dead_by_log;
 mod without_driver;
 
-reasons! {
-    failing RAIL_VANISHED = "RailVanished", ReloadDriver,
-        "An RDMA device that was a rail, this boot or before, has disappeared.",
-        "Look in the kernel log for its PCI address: the driver was unloaded or reset, or the NIC fell off the bus (then power-cycle the node).";
-    unknown_notice RAIL_MOVED = "RailMoved", None,
-        "A rail is not visible from here; RDMA devices belong to one network namespace each on this node, so a pod holds it.",
-        "Nothing is to be done while the pod runs. If no pod holds it, look for it with `rdma dev` in the host's namespace.";
-    notice DEVICE_VANISHED = "DeviceVanished", None,
-        "An RDMA device that is not a rail, and was up this boot, has disappeared.",
-        "Look in the kernel log for its PCI address; nothing is to be done if somebody removed it on purpose.";
-    failing MISSING_RAIL = "MissingRail", PowerCycle,
-        "The node has fewer rails than `expect.rails`.",
-        "Compare `lspci` with a node that is well: a NIC that is missing there is a matter of hardware, one without a driver a matter of `dmesg`.";
-    failing GPU_VANISHED = "GpuVanished", PowerCycle,
-        "A GPU that was on the PCI bus, this boot or before, has disappeared.",
-        "Power-cycle the node; if it stays away, have power and seating of the GPU checked.";
-    failing MISSING_GPU = "MissingGpu", PowerCycle,
-        "The node has fewer GPUs than `expect.gpus`, or than every machine of this shape. In a virtual machine, which may be a share, the shape gives a notice.",
-        "Compare `lspci` with a node that is well, and power-cycle the node.";
-    failing GPU_NOT_DRIVEN = "GpuNotDriven", Reboot,
-        "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. So is one that NVIDIA's driver does not list in /proc/driver/nvidia/gpus with most of the others. A GPU that was given to vfio-pci is left alone.",
-        "`dmesg | grep -i nvrm` tells why the probe failed. Reboot the node; if it comes again, power-cycle it and have the GPU examined.";
-    failing GPU_INIT_FAILED = "GpuInitFailed", Reboot,
-        "The NVIDIA driver's own words in the kernel log, without an Xid: it could not probe or initialise a GPU, or the GPU fell off the bus. It clears once the driver was loaded again without them.",
-        "Reset the GPU or reboot the node; if it comes again, power-cycle it and have the GPU examined.";
-    failing GPU_FELL_OFF = "GpuFellOff", PowerCycle,
-        "A GPU no longer answers on the PCI bus (its config space reads all ones).",
-        "Power-cycle the node; a warm reboot may not be enough. If it comes again, have the GPU replaced.";
-    failing NIC_FELL_OFF = "NicFellOff", PowerCycle,
-        "A NIC no longer answers on the PCI bus (its config space reads all ones).",
-        "Power-cycle the node; if it comes again, have the NIC reseated or replaced.";
-    degraded RAIL_WITHOUT_DRIVER = "RailWithoutDriver", ReloadDriver,
-        "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Where no rail is up, unknown, or failing on a machine that is known to have some. Unknown where its directory holds an RDMA device that the class does not show; a notice where the place is not a rail's.",
-        "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is not a rail is left alone once `expect.rails` is set.";
-    failing GPU_NOT_ON_BUS = "GpuNotOnBus", PowerCycle,
-        "The NVIDIA driver has a GPU (/proc/driver/nvidia/gpus) that is not on the PCI bus: it was there when the driver was loaded.",
-        "Power-cycle the node; if it stays away, have power and seating of the GPU checked.";
-    unknown BUS_UNREADABLE = "BusUnreadable", FixConfiguration,
-        "The PCI bus cannot be read, so a GPU or NIC that is missing would not be seen; what was known to be missing is kept.",
-        "Look at what source_health tells of the source `pci`, and whether the host's /sys/bus/pci is there below the host root (`--host-root`) and readable.";
+check! {
+    device_missing, run;
+    failing RAIL_VANISHED = "RailVanished", ReloadDriver;
+    unknown_notice RAIL_MOVED = "RailMoved", None;
+    notice DEVICE_VANISHED = "DeviceVanished", None;
+    failing MISSING_RAIL = "MissingRail", PowerCycle;
+    failing GPU_VANISHED = "GpuVanished", PowerCycle;
+    failing MISSING_GPU = "MissingGpu", PowerCycle;
+    failing GPU_NOT_DRIVEN = "GpuNotDriven", Reboot;
+    failing GPU_INIT_FAILED = "GpuInitFailed", Reboot;
+    failing GPU_FELL_OFF = "GpuFellOff", PowerCycle;
+    failing NIC_FELL_OFF = "NicFellOff", PowerCycle;
+    degraded RAIL_WITHOUT_DRIVER = "RailWithoutDriver", ReloadDriver;
+    failing GPU_NOT_ON_BUS = "GpuNotOnBus", PowerCycle;
+    unknown BUS_UNREADABLE = "BusUnreadable", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "device_missing",
-    title: "Missing rails and GPUs",
-    what: "RDMA devices and GPUs against those seen earlier (kept over reboots; `selvage accept` forgets them), and against `expect.rails`, `expect.gpus` and the GPUs of a known machine; NICs on the PCI bus against RDMA devices, and GPUs of the driver against those on the bus. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
-    reasons: REASONS,
-    timing: |policy| policy.device_missing.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = vanished_devices(context);
@@ -92,11 +57,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
     let was_read = context.snapshot.pci.is_some();
     let has_address = |port: &PortView<'_>| port.rail && port.device.pci.is_some();
-    let drives_gpus = || {
-        context
-            .gpudirect()
-            .is_some_and(|facts| !facts.gpus.is_empty())
-    };
+    let facts = context.gpudirect();
+    let drives_gpus = || facts.is_some_and(|facts| !facts.gpus.is_empty());
     // Without devices, too, nothing is known at all, which is a reason of its own.
     let enumerated = context.snapshot.devices.is_some();
     let seen = || context.ports().iter().any(has_address) || drives_gpus();
@@ -115,10 +77,7 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
 /// Before the first answer nothing is known of the bus, and the first full window waits for it. A
 /// finding raised meanwhile would outlast the answer, as every finding is held.
 fn is_unasked(context: &Context<'_>) -> bool {
-    context.health("pci", "").is_some_and(|health| {
-        let failed = health.fault.is_some() || health.stalled_since.is_some();
-        health.last_ok.is_none() && !failed
-    })
+    (context.health("pci", "")).is_some_and(|health| health.last_ok.is_none() && !health.fails())
 }
 
 /// Out of sight often and long enough that it is not a driver reload.
@@ -244,10 +203,8 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
     if context.fewer_rails_are_excused() {
         return Vec::new();
     }
-    let seen: BTreeSet<String> = (context.history.devices.iter())
-        .flat_map(|(key, seen)| ports_of(key, seen))
-        .map(|port| port.to_string())
-        .collect();
+    let seen = (context.history.devices.iter()).flat_map(|(key, seen)| ports_of(key, seen));
+    let seen: BTreeSet<String> = seen.map(|port| port.to_string()).collect();
     // A card that is added may give the others new addresses.
     let guids: BTreeSet<String> = context.ports().iter().map(identity).collect();
     let memory = &context.history.remembered;
@@ -379,11 +336,8 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let some = pci.gpus.iter().any(driven);
     let memory = &context.history.remembered;
     // Its directory in /proc is there only while it is driven.
-    let listed = |gpu: &String| {
-        context
-            .gpudirect()
-            .is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
-    };
+    let of_driver = context.gpudirect().map_or(&[][..], |facts| &facts.gpus);
+    let listed = |gpu: &String| of_driver.iter().any(|of| of.pci == *gpu);
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
@@ -449,7 +403,7 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
             (&GPU_FELL_OFF, address.clone(), Weight::Verdict)
         } else if let Some(port) = nic {
             (&NIC_FELL_OFF, port.device.name.clone(), port.weight())
-        } else if rail_of(context, address) {
+        } else if rail_keys(context.roles).any(|rail| rail.device.0 == *address) {
             let name = context.device_name(&DeviceKey(address.clone()));
             (&NIC_FELL_OFF, name, Weight::Verdict)
         } else {
@@ -467,14 +421,6 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         found.push(candidate);
     }
     found
-}
-
-/// Whether a function was a rail, though its RDMA device is gone.
-fn rail_of(context: &Context<'_>, address: &str) -> bool {
-    context
-        .roles
-        .iter()
-        .any(|(port, facts)| port.device.0 == address && facts.role == Role::Rail)
 }
 
 #[cfg(test)]

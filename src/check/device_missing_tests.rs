@@ -1,5 +1,6 @@
 use super::super::testing::{Node, gpu, nic};
 use super::*;
+use crate::check::roles::Role;
 use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::pci::{BareNic, Distance};
 use crate::observe::reading::FaultKind;

@@ -61,7 +61,7 @@ pub(super) fn explain(
         false => format!("; 802.1X: {told}, which may follow from it or be the cause"),
     };
     if before {
-        let first = doc.remedy.replace(SOME_INTERFACE, name);
+        let first = doc.remedy().replace(SOME_INTERFACE, name);
         let remedy = format!("{first} Else: {}", candidate.remedy);
         candidate = candidate.fix(doc.action, remedy);
     }

@@ -55,7 +55,7 @@ pub(super) fn of_switch(context: &Context<'_>, slot: &str) -> Option<Millis> {
 fn not_yet_read(context: &Context<'_>, source: &str) -> bool {
     context
         .health(source, "")
-        .is_none_or(|health| health.fault.is_none() && health.stalled_since.is_none())
+        .is_none_or(|health| !health.fails())
 }
 
 fn loaded(context: &Context<'_>) -> Option<Millis> {

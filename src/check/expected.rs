@@ -12,7 +12,7 @@
 
 use super::likeness;
 use super::{Candidate, Context, PortView, ReasonDoc, Weight};
-use crate::check::profile::Sure;
+use crate::check::profile::{Profile, Sure};
 use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
@@ -115,9 +115,7 @@ impl Attribute {
         let shape = |sure: Sure| sources.shape.filter(|(_, of)| *of == sure);
         let asked = [
             shape(Sure::Yes).map(|(value, _)| (value, Because::Shape, true)),
-            sources
-                .remembered
-                .map(|value| (value, Because::Remembered, true)),
+            (sources.remembered).map(|value| (value, Because::Remembered, true)),
             (sources.peers).map(|(value, proof)| (value, Because::Peers, proof)),
             shape(Sure::AtMost).map(|(value, _)| (value, Because::Shape, false)),
         ];
@@ -235,9 +233,7 @@ impl Row {
         let because = match short.because {
             Because::Configured => "as configured".to_string(),
             Because::Shape => {
-                let name = context
-                    .profile
-                    .map_or("this machine", |profile| profile.name());
+                let name = (context.profile).map_or("this machine", Profile::name);
                 match short.proof {
                     true => format!("as every {name} has"),
                     false => format!("which a {name} can have"),

@@ -1,30 +1,15 @@
 //! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
 use super::context::span_text;
-use super::{Candidate, Check, Context, ReasonDoc, Weight};
+use super::{Candidate, Context, ReasonDoc, Weight};
 use crate::observe::reading::Reading;
 
-reasons! {
-    degraded MISSING = "GdsMissing", ReloadDriver,
-        "The node should have GPUDirect Storage (`expect.gds`), but nvidia-fs is not loaded: reads go through host memory.",
-        "Load it: `modprobe nvidia-fs` (package nvidia-gds; from 2.17.5 on it wants the open NVIDIA kernel module).";
-    unknown UNREADABLE = "GdsUnreadable", FixConfiguration,
-        "The node should have GPUDirect Storage, and whether it has cannot be read.",
-        "Give the agent the host's /proc and /sys.";
-    degraded ERRORS = "GdsErrors", FixConfiguration,
-        "nvidia-fs counts errors of reads, writes or mappings.",
-        "Look at /proc/driver/nvidia-fs/stats and `dmesg | grep nvidia-fs`; `gdscheck -p` tells what the file systems support.";
+check! {
+    gds, run;
+    degraded MISSING = "GdsMissing", ReloadDriver;
+    unknown UNREADABLE = "GdsUnreadable", FixConfiguration;
+    degraded ERRORS = "GdsErrors", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "gds",
-    title: "GPUDirect Storage",
-    what: "Only where `expect.gds` is set: whether nvidia-fs is there, and whether its error counts rise. Elsewhere rising errors are a notice.",
-    reasons: REASONS,
-    timing: |policy| policy.gds.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let expected = context.policy.expect.gds;
@@ -37,10 +22,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let facts = context.gpudirect();
         let loaded = facts.and_then(|facts| {
             let modules = facts.modules.value();
-            match (
-                modules.map(|m| m.contains_key("nvidia_fs")),
-                &facts.nvidia_fs,
-            ) {
+            let listed = modules.map(|all| all.contains_key("nvidia_fs"));
+            match (listed, &facts.nvidia_fs) {
                 (Some(true), _) | (_, Reading::Value(_)) => Some(true),
                 (Some(false), _) | (None, Reading::Absent) => Some(false),
                 _ => None,
@@ -53,15 +36,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         };
         found.extend(said.map(|(doc, message)| say(doc, "module", message.into())));
     }
-    let rising: Vec<(&str, u64)> = context
-        .history
-        .other
-        .iter()
-        .filter_map(|(name, track)| {
-            let name = name.strip_prefix("nvidia_fs ")?;
-            Some((name, context.above(Some(track), policy.errors)?.by))
-        })
-        .collect();
+    let counts = context.history.other.iter().filter_map(|(name, track)| {
+        let name = name.strip_prefix("nvidia_fs ")?;
+        Some((name, context.above(Some(track), policy.errors)?.by))
+    });
+    let rising: Vec<(&str, u64)> = counts.collect();
     if let Some((worst, by)) = rising.iter().max_by_key(|(_, by)| *by) {
         let span = span_text(policy.errors.within.0);
         let count = rising.len();

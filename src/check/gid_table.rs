@@ -1,33 +1,16 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
 use super::expected::{PAST_AND_PEERS, Row, row};
-use super::{Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Candidate, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 
-reasons! {
-    degraded NO_ROCE_V2 = "NoRoceV2Gid", FixConfiguration,
-        "A RoCE rail is up, but has no RoCE v2 address: NCCL finds no GID to use and falls back to TCP, or fails.",
-        "Give the interface an IP address (`ip addr`), and look at whether RoCE v2 is on for the device (`cma_roce_mode`, firmware settings).";
-    notice LINK_LOCAL_ONLY = "OnlyLinkLocalGid", FixConfiguration,
-        "A RoCE rail has RoCE v2 addresses, but none that can be routed.",
-        "Where the fabric is routed, give the interface an IP address; within one subnet nothing is to be done.";
-    degraded LESS = "GidLost", FixConfiguration,
-        "A RoCE rail lacks the kind of address that rails alike have, or that it had: an IPv4-mapped, an IPv6 or at least a link-local RoCE v2 GID. NCCL picks a GID of the same kind on every rail.",
-        "Give the interface its IP address again (`ip addr`; look at the network configuration or DHCP client that set the others). Where it was removed on purpose, run `selvage accept` on the node.";
-    unknown_notice UNREADABLE = "GidsUnreadable", FixConfiguration,
-        "The GID table of a RoCE rail, or the types in it, cannot be read.",
-        "Look at whether the agent may read /sys/class/infiniband, and at the kernel log for the device.";
+check! {
+    gid_table, run;
+    degraded NO_ROCE_V2 = "NoRoceV2Gid", FixConfiguration;
+    notice LINK_LOCAL_ONLY = "OnlyLinkLocalGid", FixConfiguration;
+    degraded LESS = "GidLost", FixConfiguration;
+    unknown_notice UNREADABLE = "GidsUnreadable", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "gid_table",
-    title: "GID table",
-    what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A function whose virtual functions are in use, a leg of a bond, a rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
-    reasons: REASONS,
-    timing: |policy| policy.gid_table.timing(),
-    run,
-};
 
 /// The best kind of address: none, link-local, IPv6, IPv4 (NCCL's default).
 pub const GIDS: Row = Row {
@@ -39,10 +22,8 @@ pub const GIDS: Row = Row {
 };
 
 fn kind_name(kind: u64) -> &'static str {
-    ["none", "link-local", "IPv6", "IPv4"]
-        .get(kind as usize)
-        .copied()
-        .unwrap_or("none")
+    let names = ["none", "link-local", "IPv6", "IPv4"];
+    names.get(kind as usize).unwrap_or(&"none")
 }
 
 /// At least this kind: reading stops at an address that can be routed, and where none turned up and the
@@ -56,9 +37,7 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
         return None;
     }
     let best = best_of_v2(table);
-    let sriov = context
-        .pci()
-        .and_then(|pci| pci.sriov.get(&port.address()?));
+    let sriov = (context.pci()).and_then(|pci| pci.sriov.get(&port.address()?));
     let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
     (best >= 2 || !left_alone).then_some(best)
 }
@@ -96,9 +75,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
         let health = context.health("gids", &port.key.device.0)?;
-        let failed = health.fault.is_some() || health.stalled_since.is_some();
         let message = format!("the GID table of {subject} cannot be read");
-        return (failed || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
+        return (health.fails() || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
     };
     let (all, untyped) = (table.gids.len(), untyped(table));
     if untyped > 0 && best_of_v2(table) < 2 {
@@ -121,9 +99,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 
 /// fe80::/10, in the kernel's full text form.
 fn is_link_local(gid: &str) -> bool {
-    gid.get(..4)
-        .and_then(|word| u16::from_str_radix(word, 16).ok())
-        .is_some_and(|word| word & 0xffc0 == 0xfe80)
+    let first = gid.get(..4).map(|word| u16::from_str_radix(word, 16));
+    matches!(first, Some(Ok(0xfe80..=0xfebf)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::observe::gpudirect::GpuDirectFacts;
-use crate::observe::pci::{DATA_DIRECT, PciFunction};
+use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use serde::{Deserialize, Serialize};
@@ -56,22 +56,14 @@ const DMABUF_DRIVERS: &[&str] = &[
 /// Omni-Path moves GPU memory by an interface of its own (PSM), not by verbs.
 const OMNI_PATH: &str = "hfi1";
 
-/// State of one prerequisite of a GPUDirect path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    Yes,
-    No,
-    CannotTell,
-}
-
 /// Which path GPUDirect RDMA can take, and why. `devices` are those that matter: the rails.
 pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectVerdict {
     let loaded = driver_loaded(facts);
-    if loaded == Answer::No {
+    if loaded == Some(false) {
         return GpuDirectVerdict::of(Path::None, "the NVIDIA driver is not loaded");
     }
     let mut why = Vec::new();
-    if loaded == Answer::CannotTell {
+    if loaded.is_none() {
         why.push("whether the NVIDIA driver is loaded cannot be read".into());
     }
     let without = match devices.iter().all(|device| device.is_gvnic()) {
@@ -89,25 +81,22 @@ pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectV
     let dmabuf = dmabuf(facts, devices, &mut why);
     let peermem = peermem(facts, devices, &mut why);
     let path = match (loaded, dmabuf, peermem) {
-        (Answer::CannotTell, _, _) => Path::Unknown,
-        (_, Answer::Yes, _) => Path::Dmabuf,
-        (_, _, Answer::Yes) => Path::Peermem,
-        (_, Answer::No, Answer::No) => Path::None,
+        (None, _, _) => Path::Unknown,
+        (_, Some(true), _) => Path::Dmabuf,
+        (_, _, Some(true)) => Path::Peermem,
+        (_, Some(false), Some(false)) => Path::None,
         _ => Path::Unknown,
     };
     GpuDirectVerdict { path, why }
 }
 
-pub(super) fn driver_loaded(facts: &GpuDirectFacts) -> Answer {
-    match (&facts.driver, &facts.modules) {
-        (Reading::Value(_), _) => Answer::Yes,
-        (_, Reading::Value(modules)) if modules.contains_key("nvidia") => Answer::Yes,
-        (_, Reading::Value(_)) => Answer::No,
-        _ => Answer::CannotTell,
-    }
+/// Whether NVIDIA's driver is loaded; `None` where that cannot be told, as of the other prerequisites.
+pub(super) fn driver_loaded(facts: &GpuDirectFacts) -> Option<bool> {
+    let by_modules = || Some(facts.modules.value()?.contains_key("nvidia"));
+    facts.driver.value().map(|_| true).or_else(by_modules)
 }
 
-fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Answer {
+fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Option<bool> {
     let release = facts.kernel_release.as_deref();
     let kernel = release.and_then(leading_version);
     let driver = facts.driver.value();
@@ -152,47 +141,45 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
         }
     }
     if needs.iter().any(|(met, ..)| *met == Some(false)) {
-        Answer::No
-    } else if needs.iter().any(|(met, ..)| met.is_none()) {
-        Answer::CannotTell
-    } else {
-        why.push("every prerequisite of DMA-BUF is met".into());
-        Answer::Yes
+        return Some(false);
     }
+    let all = needs.iter().all(|(met, ..)| met.is_some());
+    all.then(|| why.push("every prerequisite of DMA-BUF is met".into()))?;
+    Some(true)
 }
 
-fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Answer {
+fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Option<bool> {
     if let Some(provider) = efa_provider(facts, devices) {
         why.push(format!(
             "the EFA driver's peer-to-peer provider is {provider}"
         ));
-        return Answer::Yes;
+        return Some(true);
     }
     let loaded = match &facts.modules {
-        Reading::Value(_) => yes(peermem_module(facts).is_some()),
-        Reading::Absent => Answer::No,
-        _ => Answer::CannotTell,
+        Reading::Value(_) => Some(peermem_module(facts).is_some()),
+        Reading::Absent => Some(false),
+        _ => None,
     };
     let is_client = |name: &String| name.starts_with("nv_mem");
     let clients = facts.memory_peers.value();
     let registered = clients.map(|clients| clients.iter().any(is_client));
     let (answer, because) = match (registered, loaded) {
         (Some(true), _) => (
-            Answer::Yes,
+            Some(true),
             "a peer-memory client is registered with ib_core",
         ),
-        (Some(false), Answer::Yes) => {
+        (Some(false), Some(true)) => {
             let lost = "the peer-memory module is loaded, but not registered with ib_core";
-            (Answer::No, lost)
+            (Some(false), lost)
         }
         // ib_core shows no list: NCCL takes the loaded module for proof, and so it is, since
         // nvidia-peermem refuses to load where it cannot register.
-        (None, Answer::Yes) => (Answer::Yes, "a peer-memory module is loaded"),
-        (_, Answer::No) => (Answer::No, "no peer-memory module is loaded"),
-        (_, Answer::CannotTell) => {
-            let unread = "whether a peer-memory module is loaded cannot be read";
-            (Answer::CannotTell, unread)
-        }
+        (None, Some(true)) => (Some(true), "a peer-memory module is loaded"),
+        (_, Some(false)) => (Some(false), "no peer-memory module is loaded"),
+        (_, None) => (
+            None,
+            "whether a peer-memory module is loaded cannot be read",
+        ),
     };
     why.push(because.into());
     answer
@@ -219,36 +206,23 @@ fn efa_provider<'a>(facts: &'a GpuDirectFacts, devices: &[&RdmaDevice]) -> Optio
     if !devices.iter().all(is_efa) {
         return None;
     }
-    facts
-        .efa_p2p
-        .values()
-        .map(String::as_str)
-        .find(|provider| !provider.is_empty())
-}
-
-fn yes(is: bool) -> Answer {
-    if is { Answer::Yes } else { Answer::No }
+    let mut providers = facts.efa_p2p.values().map(String::as_str);
+    providers.find(|provider| !provider.is_empty())
 }
 
 /// `(6, 8)` of `6.8.0-45-generic`, `(550, 54)` of `550.54.15`.
 fn leading_version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split('.');
     let major = parts.next()?.parse().ok()?;
-    let minor: String = parts
-        .next()?
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
+    let minor = parts.next()?.split(|c: char| !c.is_ascii_digit()).next()?;
     Some((major, minor.parse().ok()?))
 }
 
 /// PCI functions of NVIDIA's GPUs.
 pub(super) fn nvidia_gpus<'a>(context: &Context<'a>) -> Vec<&'a PciFunction> {
-    let functions = context.pci().map(|pci| &pci.functions);
-    let gpus = context.gpus().into_iter();
-    gpus.filter_map(|gpu| functions?.get(&gpu))
-        .filter(|function| function.id.starts_with("10de:"))
-        .collect()
+    let gpus = (context.pci().into_iter()).flat_map(PciFacts::gpu_functions);
+    let gpus = gpus.map(|(_, function)| function);
+    gpus.filter(|gpu| gpu.id.starts_with("10de:")).collect()
 }
 
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
@@ -256,7 +230,7 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     let Some(facts) = context.gpudirect() else {
         return GpuDirectVerdict::of(Path::Unknown, "the GPU driver's files were not read");
     };
-    if driver_loaded(facts) == Answer::No
+    if driver_loaded(facts) == Some(false)
         && !context.gpus().is_empty()
         && nvidia_gpus(context).is_empty()
     {
@@ -295,8 +269,8 @@ fn falls_back(
         return None;
     }
     let group = |address: String| Some(&pci.functions.get(&address)?.iommu_group);
-    let gpus: Vec<_> = (pci.gpus.iter())
-        .filter_map(|gpu| group(gpu.to_string()))
+    let gpus: Vec<_> = (pci.gpu_functions())
+        .map(|(_, gpu)| &gpu.iommu_group)
         .collect();
     let direct = pci.functions.values().filter(|of| of.id == DATA_DIRECT);
     if gpus.is_empty() || direct.into_iter().any(|of| gpus.contains(&&of.iommu_group)) {

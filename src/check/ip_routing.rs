@@ -6,34 +6,23 @@
 use super::expected::{Attribute, PEERS, Shared};
 use super::likeness::alike;
 use super::rising::Counters;
-use super::{Candidate, Check, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight};
 use crate::observe::netdev::Ipv4Facts;
 
-reasons! {
-    degraded SHARED_SUBNET = "SubnetShared", FixConfiguration,
-        "RoCE rails are in one IPv4 subnet, and their settings let the wrong rail answer ARP (arp_ignore 0), name the wrong address (arp_announce 0) or drop what comes back (rp_filter 1 without a rule for each address). It works by luck, so it is a notice, unless retries of the rail run out or its acknowledgements time out.",
-        "Set `net.ipv4.conf.IF.arp_ignore=1`, `arp_announce=2` and `rp_filter=2` for each rail, with a route table and rule for each source address; or give each rail a subnet of its own.";
-    notice DIFFER = "IpSettingsDiffer", FixConfiguration,
-        "The ARP or reverse-path settings of a RoCE rail are not those of most rails alike.",
-        "Compare `sysctl net.ipv4.conf.IF` of the rails, and what sets them at boot.";
+check! {
+    ip_routing, run;
+    degraded SHARED_SUBNET = "SubnetShared", FixConfiguration;
+    notice DIFFER = "IpSettingsDiffer", FixConfiguration;
 }
 
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "ip_routing",
-    title: "IP routing",
-    what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) and routing rules for single addresses (`ip rule`), of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
-    reasons: REASONS,
-    timing: |policy| policy.ip_routing.timing(),
-    run: |context| {
-        let shares = |rail: &PortView<'_>| sharing(context, rail).next().is_some();
-        let risky = context.rails().filter(|rail| shares(rail));
-        let mut found: Vec<Candidate> = risky.filter_map(|rail| judge(context, rail)).collect();
-        let asked = |rail: &PortView<'_>| shares(rail) && faults(context, rail) == Some([false; 4]);
-        found.extend(SETTINGS.judge(context, asked));
-        found
-    },
-};
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let shares = |rail: &PortView<'_>| sharing(context, rail).next().is_some();
+    let risky = context.rails().filter(|rail| shares(rail));
+    let mut found: Vec<Candidate> = risky.filter_map(|rail| judge(context, rail)).collect();
+    let asked = |rail: &PortView<'_>| shares(rail) && faults(context, rail) == Some([false; 4]);
+    found.extend(SETTINGS.judge(context, asked));
+    found
+}
 
 pub const SETTINGS: Shared = Shared {
     of: Attribute {

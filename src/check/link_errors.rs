@@ -2,40 +2,21 @@
 
 use super::expected::Because;
 use super::likeness::alike;
-use super::rising::{Counters, Rule, rule};
-use super::{Candidate, Check, Context, PortView};
+use super::rising::{Counters, Rule};
+use super::{Candidate, Context, PortView};
 use std::time::Duration;
 
-const CABLE: &str = "Clean and reseat the cable's connectors, then replace cable and module; `mlxlink -d DEV -c -e` or `perfquery -x` tell more. Errors that stay with the port are the NIC's or the switch's.";
-
-reasons! {
-    degraded SYMBOL = "SymbolErrors", ReseatCable,
-        "Bits arrive wrong more often than error correction can mend.",
-        CABLE;
-    degraded RECOVERY = "LinkRecoveries", ReseatCable,
-        "The link keeps retraining; traffic stands still each time.",
-        CABLE;
-    degraded RECEIVE = "ReceiveErrors", CheckSwitchPort,
-        "Packets arrive damaged.",
-        "Look at the error counts of the switch port at the other end first: damage may come from further up. Then clean, reseat or replace cable and module.";
-    degraded INTEGRITY = "LinkIntegrityErrors", ReseatCable,
-        "Physical errors came so densely that the port counted a breach of its limit.",
-        CABLE;
-    degraded OVERRUN = "BufferOverruns", FixConfiguration,
-        "The port's input buffers ran over: the other end sends beyond its credits, or the port is at fault.",
-        "Compare the firmware of NIC and switch and the virtual lanes that the subnet manager set; then have the NIC examined.";
-    notice CONSTRAINT = "ConstraintErrors", FixConfiguration,
-        "Packets with a partition key (or of a kind) that is not allowed here come or go.",
-        "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.";
-    degraded CHECKSUM = "ChecksumErrors", ReseatCable,
-        "Frames arrive with a wrong checksum.",
-        CABLE;
-    degraded ADMIN_COMMANDS = "AdminCommandsLost", CallProvider,
-        "The EFA device did not answer commands of its driver.",
-        "Drain the node and stop and start the instance, which moves it to other hardware.";
-    notice CORRECTED = "CorrectedBitsHigh", ReseatCable,
-        "Error correction (FEC) mends a larger share of the bits that a RoCE rail receives than NVIDIA's limits allow for its speed, or ten times the share of its peers. Nothing is lost yet. Fast links always have some: the share counts, never the number.",
-        "Watch `share` and `trend`: where it rises, clean and reseat the connectors or replace cable and module at the next gap, before the link drops.";
+check! {
+    link_errors, run;
+    degraded SYMBOL = "SymbolErrors", ReseatCable;
+    degraded RECOVERY = "LinkRecoveries", ReseatCable;
+    degraded RECEIVE = "ReceiveErrors", CheckSwitchPort;
+    degraded INTEGRITY = "LinkIntegrityErrors", ReseatCable;
+    degraded OVERRUN = "BufferOverruns", FixConfiguration;
+    notice CONSTRAINT = "ConstraintErrors", FixConfiguration;
+    degraded CHECKSUM = "ChecksumErrors", ReseatCable;
+    degraded ADMIN_COMMANDS = "AdminCommandsLost", CallProvider;
+    notice CORRECTED = "CorrectedBitsHigh", ReseatCable;
 }
 
 /// Shares of corrected bits by the speed of a lane in Gb/s: what is too many, and what is worth a
@@ -49,59 +30,19 @@ const TIMES_PEERS: f64 = 10.0;
 /// A link that comes up counts errors while it trains: those are left out. (RoCE: the PMA error
 /// files stay 0, so the network device's statistics tell.)
 const OF_THE_WIRE: &[Rule] = &[
-    rule(
-        SYMBOL,
-        &[
-            "symbol_error",
-            "eth.rx_pcs_symbol_err_phy",
-            "eth.rx_symbol_err_phy",
-        ],
-        |policy| policy.link_errors.symbol,
-    ),
-    rule(RECOVERY, &["link_error_recovery"], |policy| {
-        policy.link_errors.recovery
-    }),
-    rule(RECEIVE, &["port_rcv_errors"], |policy| {
-        policy.link_errors.receive
-    }),
-    rule(INTEGRITY, &["local_link_integrity_errors"], |policy| {
-        policy.link_errors.integrity
-    }),
-    rule(OVERRUN, &["excessive_buffer_overrun_errors"], |policy| {
-        policy.link_errors.overrun
-    }),
-    rule(
-        CHECKSUM,
-        &[
-            "hw.rx_icrc_encapsulated",
-            "eth.rx_crc_errors_phy",
-            "eth.rx_crc_errors",
-            "eth.rx_crc_errors.nic",
-            "eth.rx_fcs_err_frames",
-        ],
-        |policy| policy.link_errors.checksum,
-    ),
+    Rule(SYMBOL, |policy| policy.link_errors.symbol),
+    Rule(RECOVERY, |policy| policy.link_errors.recovery),
+    Rule(RECEIVE, |policy| policy.link_errors.receive),
+    Rule(INTEGRITY, |policy| policy.link_errors.integrity),
+    Rule(OVERRUN, |policy| policy.link_errors.overrun),
+    Rule(CHECKSUM, |policy| policy.link_errors.checksum),
 ];
 const OF_PACKETS: &[Rule] = &[
-    rule(
-        CONSTRAINT,
-        &["port_rcv_constraint_errors", "port_xmit_constraint_errors"],
-        |policy| policy.link_errors.constraint,
-    ),
-    rule(ADMIN_COMMANDS, &["dev.no_completion_cmds"], |policy| {
+    Rule(CONSTRAINT, |policy| policy.link_errors.constraint),
+    Rule(ADMIN_COMMANDS, |policy| {
         policy.link_errors.admin_commands_lost
     }),
 ];
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "link_errors",
-    title: "Link errors",
-    what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the first sample count, and what a link counts while it trains is left out. A counter stuck at its maximum is reported by counter_saturated. Of the bits that error correction mends on RoCE rails the share counts, against the limits for the lanes' speed and the median of the rails alike.",
-    reasons: REASONS,
-    timing: |policy| policy.link_errors.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let of_ports = context.ports().iter().flat_map(|port| judge(context, port));
@@ -111,27 +52,18 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 /// Rails whose share of corrected bits is too high.
 fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
     let within = context.policy.link_errors.ratio_within.0;
-    let rails = context
-        .rails()
-        .filter(|rail| rail.is_roce() && rail.is_active());
-    let shares: Vec<_> = rails
-        .filter_map(|rail| Some((rail, corrected_share(context, rail, within)?)))
-        .collect();
+    let rails = (context.rails()).filter(|rail| rail.is_roce() && rail.is_active());
+    let shares = rails.filter_map(|rail| Some((rail, corrected_share(context, rail, within)?)));
+    let shares: Vec<_> = shares.collect();
     let judged = shares.iter().filter_map(|(rail, share)| {
         let lane = rail.link?.rate.value()?;
         let speed = context.rate(rail)?.0 / u64::from(lane.lanes?.max(1)) / 1_000_000_000;
         let (_, limit, watch) = CORRECTED_LIMITS.iter().find(|(gbps, ..)| *gbps == speed)?;
-        let mut peers: Vec<f64> = shares
-            .iter()
-            .filter(|(other, _)| alike(rail, other))
-            .map(|(_, share)| *share)
-            .collect();
+        let peers = shares.iter().filter(|(other, _)| alike(rail, other));
+        let mut peers: Vec<f64> = peers.map(|(_, share)| *share).collect();
         peers.sort_by(f64::total_cmp);
-        let median = peers
-            .get(peers.len() / 2)
-            .filter(|_| peers.len() >= 3)
-            .copied();
-        let odd = median.is_some_and(|median| *share > TIMES_PEERS * median);
+        let median = peers.get(peers.len() / 2).filter(|_| peers.len() >= 3);
+        let odd = median.is_some_and(|median| *share > TIMES_PEERS * *median);
         let what = match (share > limit, odd && share > watch) {
             (true, _) => format!("more than {limit:.0e} is too much"),
             (false, true) => format!("the median of its peers is {:.1e}", median?),
@@ -178,12 +110,12 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let found = of_the_wire.chain(OF_PACKETS.iter().map(|rule| (rule, None)));
     found
         .filter_map(|(rule, since)| {
-            let limit = (rule.limit)(context.policy);
-            let rise = counters.most(rule.counters, limit.within.0, since)?;
+            let limit = (rule.1)(context.policy);
+            let rise = counters.most(rule.counters(), limit.within.0, since)?;
             let above = rise.by > limit.more_than;
             let message = format!("{}; more than {} is too much", rise.text(), limit.more_than);
             above.then(|| {
-                rise.candidate((context, port), &rule.doc, &message)
+                rise.candidate((context, port), &rule.0, &message)
                     .with("over_seconds", rise.over.as_secs())
                     .with("limit", limit.more_than)
             })

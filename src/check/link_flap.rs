@@ -3,34 +3,18 @@
 use super::context::span_text;
 use super::link_state::trains_since;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, PortView};
+use super::{Candidate, Context, PortView};
 use crate::observe::track::Window;
 
-reasons! {
-    failing FLAPPING = "LinkFlapping", ReseatCable,
-        "A rail's link fell so often that a job on it would not last.",
-        "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.";
-    degraded UNSTABLE = "LinkUnstable", ReseatCable,
-        "A rail's link fell several times within minutes.",
-        "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.";
+check! {
+    link_flap, run;
+    failing FLAPPING = "LinkFlapping", ReseatCable;
+    degraded UNSTABLE = "LinkUnstable", ReseatCable;
 }
 
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "link_flap",
-    title: "Link flaps",
-    what: "Falls of the link within a window, out of the kernel's own counts (`carrier_changes` on Ethernet, `link_downed` on InfiniBand), so that flaps quicker than any poll are seen. A flap is one fall with its return. The first sample is a baseline: what the counters held before is not a flap, nor is what a link does while it trains (`link_state.training_grace` after the boot, or after its device appeared).",
-    reasons: REASONS,
-    timing: |policy| policy.link_flap.timing(),
-    run,
-};
-
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    context
-        .ports()
-        .iter()
-        .filter_map(|port| judge(context, port))
-        .collect()
+    let ports = context.ports().iter();
+    ports.filter_map(|port| judge(context, port)).collect()
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
@@ -45,10 +29,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         let window = Window::last(limit.within.0.min(trained), context.now);
         let edges = context.history.edges_within(&port.key, window);
         // A fall that has not ended yet counts.
-        if port.is_active() {
-            edges / 2
-        } else {
-            edges.div_ceil(2)
+        match port.is_active() {
+            true => edges / 2,
+            false => edges.div_ceil(2),
         }
     };
     let (doc, limit) = [(FLAPPING, policy.failing), (UNSTABLE, policy.degraded)]

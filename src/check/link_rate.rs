@@ -2,40 +2,19 @@
 
 use super::expected::{Because, Row, Sources, row};
 use super::likeness;
-use super::{Candidate, Check, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight};
 use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
 
-reasons! {
-    degraded BELOW_EXPECTED = "RateBelowExpected", ReseatCable,
-        "A rail runs slower than `expect.rate_gbps`, or than every machine of this shape.",
-        "Check the cable's and module's rating and the switch port's speed; a trained-down link often wants its cable reseated.";
-    degraded BELOW_PEERS = "RateBelowPeers", ReseatCable,
-        "A rail runs slower than the fastest rail of its kind on this node; a collective goes at the pace of the slowest. With fewer than three rails to compare it is a notice, unless the rate is below half.",
-        "Reseat or replace cable and module of this port, and compare the switch port's settings with those of its neighbours.";
-    degraded LANES_REDUCED = "LaneWidthReduced", ReseatCable,
-        "A rail runs on fewer lanes than its peers: some lanes of the cable or module are dead.",
-        "Reseat the cable, then replace it and the modules; clean optical connectors.";
-    degraded BELOW_BEST = "RateBelowBest", ReseatCable,
-        "A port runs slower than it did earlier, this boot or before.",
-        "It trained down: reseat or replace cable and module. Where the speed was lowered on purpose, run `selvage accept` on the node.";
-    notice BELOW_NOMINAL = "RateBelowNominal", None,
-        "All rails of this machine run slower than its NICs can. Splitters and older switches are designs, so this is a notice.",
-        "If the fabric is meant to be faster, set `expect.rate_gbps`, and compare modules and switch ports with what was ordered.";
-    unknown_notice UNREADABLE = "RateUnreadable", FixConfiguration,
-        "A rail is up, and its rate cannot be read. Where that is so of every rail, nothing is known of the fabric's speed, and the node is unknown.",
-        "Look at what link_state and source_health tell of the port, and at `ports/N/rate` below /sys/class/infiniband.";
+check! {
+    link_rate, run;
+    degraded BELOW_EXPECTED = "RateBelowExpected", ReseatCable;
+    degraded BELOW_PEERS = "RateBelowPeers", ReseatCable;
+    degraded LANES_REDUCED = "LaneWidthReduced", ReseatCable;
+    degraded BELOW_BEST = "RateBelowBest", ReseatCable;
+    notice BELOW_NOMINAL = "RateBelowNominal", None;
+    unknown_notice UNREADABLE = "RateUnreadable", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "link_rate",
-    title: "Link rate",
-    what: "The rate of each active rail against, in this order, `expect.rate_gbps`, the rate that a cloud fixes for this machine, the rail's own best (kept over reboots), and the fastest rail of its kind. The rate of a port that is not active lies and is left alone, as is EFA's constant; for Ethernet speeds that mlx5 prints as 40 Gb/s the network device's speed is taken.",
-    reasons: REASONS,
-    timing: |policy| policy.link_rate.timing(),
-    run,
-};
 
 /// The rate of a port; 400 and 399.9 Gb/s are the same.
 pub const RATE: Row = Row {

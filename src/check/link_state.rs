@@ -9,7 +9,7 @@ use super::expected::{
 use super::likeness;
 use super::nic_kernel::is_resetting;
 use super::profile::{Profile, Sure};
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight, word};
+use super::{Action, Candidate, Context, PortView, ReasonDoc, Status, Weight, word};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -17,73 +17,30 @@ use crate::observe::reading::Reading;
 use crate::units::{Millis, PortKey};
 use std::time::Duration;
 
-pub(super) const ID: &str = "link_state";
-
 /// The port that remedies name until they are about one.
 const SOME_PORT: &str = "mlx5_4/1";
 
-reasons! {
-    failing LINK_DOWN = "LinkDown", ReseatCable,
-        "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
-        "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.";
-    failing LINK_INIT = "LinkInit", FixConfiguration,
-        "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
-        "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.";
-    failing PHYS_DISABLED = "PhysDisabled", FixConfiguration,
-        "A rail's port was switched off on this node or by the subnet manager.",
-        "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.";
-    degraded BOND_LEG_DOWN = "BondLegDown", ReseatCable,
-        "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
-        "Check cable, module and switch port of the leg that the message names.";
-    unknown STATE_UNREADABLE = "StateUnreadable", FixConfiguration,
-        "A rail's state cannot be read, so nothing is known of it.",
-        "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.";
-    unknown_notice NEVER_UP = "NeverUp", None,
-        "A rail is down, was never up this boot, and nothing says that it should be.",
-        "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.";
-    unknown LINK_UNPROVEN = "LinkUnproven", FixConfiguration,
-        "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
-        "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.";
-    degraded WRONG_LINK_LAYER = "WrongLinkLayer", FixConfiguration,
-        "A rail's port is in another mode (InfiniBand or Ethernet) than rails of its model, or than it was itself, so it cannot talk to their fabric. It fails where model and board are known to be those of a clear majority.",
-        "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, run `selvage accept` on the node, or leave the port out with `rails.exclude`.";
-    failing NO_LID = "NoLid", FixConfiguration,
-        "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it. A notice for a virtual function, which may be addressed by GID alone.",
-        "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.";
-    failing NO_UVERBS = "NoUverbs", ReloadDriver,
-        "A rail is active and has no uverbs device, though it had one, other rails have, or `ib_uverbs` is not loaded: no program can open it, and NCCL does not see it.",
-        "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.";
-    notice LID_CHANGED = "LidChanged", None,
-        "The LID of an InfiniBand rail changed while it was up or after a short fall: connections that used the old one are dead, and so are the jobs that had them.",
-        "Look at the subnet manager's log: it was restarted without its table of LIDs, or the port was reset. Jobs that hang since then are to be restarted.";
-    notice SM_CHANGED = "SubnetManagerChanged", None,
-        "Another subnet manager took the fabric over, or none is known to an active port (SM LID 0). Running connections live on.",
-        "Look at why the subnet manager failed over (`sminfo`, its log).";
+check! {
+    link_state, run;
+    failing LINK_DOWN = "LinkDown", ReseatCable;
+    failing LINK_INIT = "LinkInit", FixConfiguration;
+    failing PHYS_DISABLED = "PhysDisabled", FixConfiguration;
+    degraded BOND_LEG_DOWN = "BondLegDown", ReseatCable;
+    unknown STATE_UNREADABLE = "StateUnreadable", FixConfiguration;
+    unknown_notice NEVER_UP = "NeverUp", None;
+    unknown LINK_UNPROVEN = "LinkUnproven", FixConfiguration;
+    degraded WRONG_LINK_LAYER = "WrongLinkLayer", FixConfiguration;
+    failing NO_LID = "NoLid", FixConfiguration;
+    failing NO_UVERBS = "NoUverbs", ReloadDriver;
+    notice LID_CHANGED = "LidChanged", None;
+    notice SM_CHANGED = "SubnetManagerChanged", None;
     /// These three are found by [`causes`](super::causes): what several rails lost at once.
-    pub(super) failing SUBNET_MANAGER = "SubnetManagerAway", FixConfiguration,
-        "every InfiniBand rail is trained and waits for a subnet manager, so none answers on this fabric.",
-        "Look for the subnet manager (`sminfo` from a node that works, its log, the switch or the server that runs it); the rails become active by themselves once it sweeps.";
-    pub(super) failing CARD_DOWN = "CardLinksDown", ResetDevice,
-        "the links of one card fell at the same moment: the card, or a cable that they share.",
-        "Look for the card in the kernel log (health, temperature, PCIe), and at a cable or splitter that both ports share; reset the card if the log blames it.";
-    pub(super) failing RAILS_DOWN = "RailsDownTogether", CheckSwitchPort,
-        "the links of several cards fell at the same moment: a switch, its power or its restart, rather than their cables.",
-        "Look at the switches at the other end: power, a restart, a change of configuration. The cables of this node are not the first suspects.";
+    pub(super) failing SUBNET_MANAGER = "SubnetManagerAway", FixConfiguration;
+    pub(super) failing CARD_DOWN = "CardLinksDown", ResetDevice;
+    pub(super) failing RAILS_DOWN = "RailsDownTogether", CheckSwitchPort;
     /// The link is up and the switch lets nothing through.
-    failing NOT_AUTHENTICATED = "PortNotAuthenticated", FixConfiguration,
-        "A rail's link is up, but its wpa_supplicant says that the port is not authorized (802.1X), though it was this boot, or most rails like it are: the switch takes no RDMA traffic from it. Without such evidence it is a notice. A supplicant that does not answer says nothing.",
-        "On the node: `wpa_cli -i enp24s0np0 status`, and the journal of its supplicant (`journalctl -u wpa_supplicant-wired@enp24s0np0`), which says what was refused. As a rule the certificate ran out or is not known to the switch's server: look at its dates; on OCI, oci-cn-auth renews them.";
+    failing NOT_AUTHENTICATED = "PortNotAuthenticated", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: ID,
-    title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; so is one while others of the node come up one by one; all InfiniBand rails that wait for a subnet manager at once, 90 seconds, and a notice tells of it. A device that came back (its driver or firmware was reset) is given the three minutes again; while its driver tells of a reset or recovery in the log, a link that is down is degraded, for 90 s. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
-    reasons: REASONS,
-    timing: |policy| policy.link_state.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
@@ -266,23 +223,24 @@ pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
     (context.rails()).any(|rail| !rail.is_efa() && rose_within(context, rail, within))
 }
 
+fn waits_for_manager(rail: &PortView<'_>) -> bool {
+    matches!(rail.state(), Some(PortState::Init | PortState::Armed))
+}
+
 /// Whether a subnet manager's failover explains it: every InfiniBand rail waits for one, or has just
 /// been brought up again.
 fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let swept_within = context.policy.link_state.init_raise_after.0;
-    let waits = |rail: &PortView<'_>| {
-        matches!(rail.state(), Some(PortState::Init | PortState::Armed))
-            || rose_within(context, rail, swept_within)
-    };
+    let waits =
+        |rail: &PortView<'_>| waits_for_manager(rail) || rose_within(context, rail, swept_within);
     let mut rails = context.rails().filter(|rail| rail.is_infiniband());
     port.rail && rails.all(waits)
 }
 
 /// All InfiniBand rails that were up wait for a subnet manager: one event, told at once.
 fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
-    let waits =
-        |rail: &&PortView<'_>| matches!(rail.state(), Some(PortState::Init | PortState::Armed));
-    let waiting: Vec<&PortView<'_>> = context.rails().filter(waits).collect();
+    let waiting = context.rails().filter(|rail| waits_for_manager(rail));
+    let waiting: Vec<&PortView<'_>> = waiting.collect();
     let first = waiting.first()?;
     let were_up = waiting.iter().all(|rail| rail.was_up());
     if waiting.len() < 2 || !were_up || !all_in_init(context, first) {

@@ -2,13 +2,14 @@
 //! `debounce.rs` turns candidates into findings that are believed.
 //!
 //! # Adding a check
-//! 1. A new file with `pub const CHECK: Check`, its reasons, and its tests below.
+//! 1. A new file with `check!`: its row, its reasons, and its tests below.
 //! 2. Its line in [`CHECKS`].
-//! 3. Its thresholds in `policy.rs`, each with its source.
-//! 4. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
+//! 3. Its texts in `texts.toml`.
+//! 4. Its thresholds in `policy.rs`, each with its source.
+//! 5. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
 
-/// A check's reasons as a table, in the order of its page: how bad as a rule, the name, the first action,
-/// what is so when it stands, the usual remedy. `REASONS` are all of them.
+/// A check's reasons as a table, in the order of its page: how bad as a rule, the name, the first action.
+/// `REASONS` are all of them. What people read of them is in `texts.toml`.
 macro_rules! reasons {
     (@status failing) => { $crate::check::Status::Failing };
     (@status degraded) => { $crate::check::Status::Degraded };
@@ -18,7 +19,7 @@ macro_rules! reasons {
     (@weight notice) => { $crate::check::Weight::Notice };
     (@weight unknown_notice) => { $crate::check::Weight::Notice };
     (@weight $moves:ident) => { $crate::check::Weight::Verdict };
-    ($($(#[$doc:meta])* $vis:vis $how:ident $name:ident = $reason:expr, $action:ident, $meaning:expr, $remedy:expr;)*) => {
+    ($($(#[$doc:meta])* $vis:vis $how:ident $name:ident = $reason:expr, $action:ident;)*) => {
         $(
             $(#[$doc])*
             $vis const $name: $crate::check::ReasonDoc = $crate::check::ReasonDoc {
@@ -26,11 +27,27 @@ macro_rules! reasons {
                 status: reasons!(@status $how),
                 weight: reasons!(@weight $how),
                 action: $crate::check::Action::$action,
-                meaning: $meaning,
-                remedy: $remedy,
             };
         )*
         const REASONS: &[$crate::check::ReasonDoc] = &[$($name),*];
+    };
+}
+pub(crate) use reasons;
+
+/// A check's row for [`CHECKS`], and its reasons. The id is also the name of its section in the policy,
+/// which says how long it looks, unless a timing is given.
+macro_rules! check {
+    (@timing $id:ident) => { |policy| policy.$id.timing() };
+    (@timing $id:ident $timing:expr) => { |_| $timing };
+    ($id:ident, $run:ident $(, $timing:expr)?; $($reasons:tt)*) => {
+        /// The row in the table.
+        pub const CHECK: $crate::check::Check = $crate::check::Check {
+            id: stringify!($id),
+            reasons: REASONS,
+            timing: check!(@timing $id $($timing)?),
+            run: $run,
+        };
+        reasons! { $($reasons)* }
     };
 }
 
@@ -78,6 +95,7 @@ mod rising;
 pub mod roles;
 mod source_health;
 mod sxid;
+mod texts;
 mod xid;
 pub mod xid_codes;
 pub mod xid_seen;
@@ -258,10 +276,6 @@ pub struct ReasonDoc {
     pub weight: Weight,
     /// What a machine that repairs nodes is to do first.
     pub action: Action,
-    /// What is so when it stands.
-    pub meaning: &'static str,
-    /// The usual remedy, as docs/checks.md prints it.
-    pub remedy: &'static str,
 }
 
 /// A row of [`CHECKS`]: identity, documentation and the judging function.
@@ -269,10 +283,6 @@ pub struct ReasonDoc {
 pub struct Check {
     /// Stable id such as `link_state`; label value, silence key and policy section.
     pub id: &'static str,
-    /// Heading in docs/checks.md.
-    pub title: &'static str,
-    /// What it goes by, and what it leaves alone; one paragraph.
-    pub what: &'static str,
     /// Every reason that it can give.
     pub reasons: &'static [ReasonDoc],
     /// How long it looks where a candidate does not say otherwise.

@@ -1,26 +1,17 @@
 //! Whether RoCE rails carry packets of the same size.
 
-use super::Check;
 use super::expected::{PAST_AND_PEERS, Row, row};
+use super::{Candidate, Context};
 
-reasons! {
-    degraded REDUCED = "MtuReduced", FixConfiguration,
-        "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
-        "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.";
+check! {
+    mtu, run;
+    degraded REDUCED = "MtuReduced", FixConfiguration;
 }
 
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "mtu",
-    title: "MTU",
-    what: "The RDMA MTU (1024, 2048 or 4096 bytes) that each active RoCE rail's interface allows, against the rail's own best and the best of the rails alike. InfiniBand's is set by the subnet manager and cannot be observed; an interface in a pod's namespace is left alone.",
-    reasons: REASONS,
-    timing: |policy| policy.mtu.timing(),
-    run: |context| {
-        let judge = |rail| ROCE_MTU.judge(context, rail);
-        context.rails().filter_map(judge).collect()
-    },
-};
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let judge = |rail| ROCE_MTU.judge(context, rail);
+    context.rails().filter_map(judge).collect()
+}
 
 /// The largest RDMA packet that an interface carries.
 pub const ROCE_MTU: Row = Row {
@@ -31,9 +22,8 @@ pub const ROCE_MTU: Row = Row {
         "mtu",
         |context, port| {
             let netdev = context.netdev(port.port.netdev.as_deref()?)?;
-            (port.is_roce() && port.is_active())
-                .then(|| rdma_mtu(&port.device.driver, netdev.mtu?))
-                .flatten()
+            let mtu = netdev.mtu.filter(|_| port.is_roce() && port.is_active());
+            rdma_mtu(&port.device.driver, mtu?)
         },
         &[(PAST_AND_PEERS, &REDUCED)],
     )
@@ -44,10 +34,8 @@ pub const ROCE_MTU: Row = Row {
 fn rdma_mtu(driver: &str, netdev: u32) -> Option<u64> {
     let headers = if driver.starts_with("irdma") { 0 } else { 96 };
     let room = netdev.saturating_sub(headers);
-    [4096, 2048, 1024, 512, 256]
-        .into_iter()
-        .find(|mtu| *mtu <= room)
-        .map(u64::from)
+    let mut sizes = [4096, 2048, 1024, 512, 256].into_iter();
+    sizes.find(|mtu| *mtu <= room).map(u64::from)
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn daemon_trouble(
         return None;
     }
     let subject = format!("{}/{}", pod.namespace, pod.name);
-    let name = tcp.name();
+    let name = tcp.name;
     let mut daemons = pod.containers.iter().filter(|(_, of)| of.tcp_daemon);
     let Some((container, daemon)) = daemons.next() else {
         let all = node.is_some_and(|node| node.gpus > 0 && gpus >= node.gpus);
@@ -89,7 +89,7 @@ pub fn daemon_trouble(
 }
 
 fn missing(subject: String, tcp: GpuDirectTcp, gpus: u64) -> DaemonTrouble {
-    let name = tcp.name();
+    let name = tcp.name;
     DaemonTrouble {
         reason: MISSING,
         gpus,
@@ -104,8 +104,7 @@ fn missing(subject: String, tcp: GpuDirectTcp, gpus: u64) -> DaemonTrouble {
                  Always` and image {}:VERSION, in the version that goes with the plugin on the \
                  nodes; docs/platforms/gcp-tcpxo.md has the full manifest. If TCP is intended, set \
                  NCCL_NET=Socket.",
-            tcp.container(),
-            tcp.image(),
+            tcp.container, tcp.image,
         ),
         subject,
     }
@@ -153,12 +152,17 @@ mod tests {
         pod.containers.get_mut(name).unwrap()
     }
 
+    fn tcp(machine: &str) -> GpuDirectTcp {
+        let shape = crate::check::profile::by_type(machine).unwrap();
+        shape.gpudirect_tcp.unwrap()
+    }
+
     fn judged(pod: &PodFacts) -> Option<DaemonTrouble> {
         let node = NodeDevices {
             gpus: 8,
             ..NodeDevices::default()
         };
-        daemon_trouble(pod, GpuDirectTcp::Tcpxo, Some(&node), false)
+        daemon_trouble(pod, tcp("a3-megagpu-8g"), Some(&node), false)
     }
 
     #[test]
@@ -223,7 +227,7 @@ mod tests {
             ..NodeDevices::default()
         };
         let judge = |node: Option<&NodeDevices>, another| {
-            daemon_trouble(&pod, GpuDirectTcp::Tcpx, node, another)
+            daemon_trouble(&pod, tcp("a3-highgpu-8g"), node, another)
         };
         assert_eq!(judge(None, false), None);
         assert_eq!(judge(Some(&node(0)), false), None);

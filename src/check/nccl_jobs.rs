@@ -6,7 +6,7 @@ use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
 use super::nccl_suspect::{AT_ONCE, Suspect};
 use super::policy::JobEffect;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Timing, Weight, nccl_pods};
+use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
 use crate::observe::pod::{ContainerKey, Job};
 use crate::units::Millis;
@@ -16,41 +16,16 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-const ID: &str = "nccl_jobs";
-
-reasons! {
-    notice FALLBACK = "NcclTcpFallback", FixConfiguration,
-        "A job's NCCL moves data between nodes by TCP, although no setting asks for it. The job's fault until proven otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
-        "The message names the cause; `selvage nccl` on the pod's log gives details: docs/nccl.md.";
-    notice HANG = "NcclInitHang", FixConfiguration,
-        "A job's NCCL began to create a communicator and has not finished.",
-        "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.";
-    degraded HERE = "NcclFallbackRepeats", FixConfiguration,
-        "Several jobs in a row, of two namespaces at least, fell back to TCP on this node: the cause is the node, not the jobs. Only containers of the spec of pods that ask for GPUs count.",
-        "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.";
-    notice RAIL = "NcclRailErrors", CheckSwitchPort,
-        "Jobs here log failed RDMA operations on this port: retries exceeded, a port error, a refused connection. The fault is at either end, or between: pods' logs prove nothing about the node, so it is a notice.",
-        "Compare the port's link errors and retransmissions with those of the other end, the peer that the line names; the first such error of a job counts.";
-    notice NO_RDMA = nccl_pods::REASON, FixConfiguration,
-        "A pod of a gang requested GPUs but no RDMA device, although its node offers some: its NCCL can use only TCP between nodes.",
-        "Request the node's RDMA resource in the pod; the message names it.";
-    notice DAEMON_MISSING = nccl_daemon::MISSING, FixConfiguration,
-        "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon that runs next to the job: a pod of a gang that requests all GPUs has none.",
-        "Add the daemon's container to the pod template; the message and docs/platforms/gcp-tcpxo.md have it.";
-    notice DAEMON_DOWN = nccl_daemon::DOWN, FixConfiguration,
-        "That daemon exists but does not run (it is waiting, crash-looping or has ended) while the job's container does.",
-        "Read the daemon's log; the message has the command.";
+check! {
+    nccl_jobs, run, AT_ONCE;
+    notice FALLBACK = "NcclTcpFallback", FixConfiguration;
+    notice HANG = "NcclInitHang", FixConfiguration;
+    degraded HERE = "NcclFallbackRepeats", FixConfiguration;
+    notice RAIL = "NcclRailErrors", CheckSwitchPort;
+    notice NO_RDMA = nccl_pods::REASON, FixConfiguration;
+    notice DAEMON_MISSING = nccl_daemon::MISSING, FixConfiguration;
+    notice DAEMON_DOWN = nccl_daemon::DOWN, FixConfiguration;
 }
-
-/// Registers the check.
-pub const CHECK: Check = Check {
-    id: ID,
-    title: "NCCL in jobs",
-    what: "What NCCL reports in the logs of this node's pods, and what the pods request. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
-    reasons: REASONS,
-    timing: |_| AT_ONCE,
-    run,
-};
 
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,14 +190,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let counts = container.of_job && policy.fallback == JobEffect::Degraded;
         let weight = Weight::counting_if(counts);
         if verdict.tcp_fallback == Fallback::Yes {
-            let mut candidate = of_container(FALLBACK, container).weighing(weight);
+            let mut candidate = of_container(context, &FALLBACK, container).weighing(weight);
             if let Some(remedy) = verdict.remedies.first() {
                 candidate.remedy.clone_from(remedy);
             }
             found.push(candidate);
         }
         if verdict.init_hangs_since.is_some() {
-            found.push(of_container(HANG, container));
+            found.push(of_container(context, &HANG, container));
         }
     }
     found.extend((context.ports().iter()).filter_map(|port| rail(context, jobs, port)));
@@ -230,10 +205,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let several = jobs.fallback_namespaces >= NAMESPACES;
     if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row && several {
         let message = format!("the last {row} multi-node jobs here fell back to TCP");
-        let candidate = HERE.candidate(ID, ("node", "node"), AT_ONCE, message);
+        let candidate = context.candidate(&HERE, ("node", "node"), message);
         found.push(candidate.with("jobs", row));
     }
-    found.extend(pods(jobs));
+    found.extend(pods(context, jobs));
     found
 }
 
@@ -248,19 +223,19 @@ fn rail(context: &Context<'_>, jobs: &Jobs, port: &PortView<'_>) -> Option<Candi
         .collect();
     let (device, names) = (&port.device.name, names.join(", "));
     let message = format!("jobs report RDMA errors on {device}: {names}");
-    let candidate = RAIL.candidate(ID, id, AT_ONCE, message);
+    let candidate = context.candidate(&RAIL, id, message);
     let candidate = candidate.with("containers", errors.len());
     Some((candidate.with("lines", lines)).with("first", first.1.first.as_str()))
 }
 
 /// Pods without RDMA, and with a daemon missing or down.
-fn pods(jobs: &Jobs) -> Vec<Candidate> {
+fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
     let mut said = FairShare::default();
     let no_rdma =
         (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     let no_rdma = no_rdma.map(|pod| {
         let id = (format!("pod {}", pod.subject), &pod.subject);
-        let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, &pod.message);
+        let mut candidate = context.candidate(&NO_RDMA, id, &pod.message);
         candidate.remedy.clone_from(&pod.remedy);
         let candidate = candidate.with("gpus", pod.gpus);
         candidate.with("resource", pod.resource.as_str())
@@ -271,11 +246,12 @@ fn pods(jobs: &Jobs) -> Vec<Candidate> {
     let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     found.extend(troubles.map(|pod| {
         let (doc, timing) = match &pod.daemon {
-            None => (DAEMON_MISSING, AT_ONCE),
-            Some(_) => (DAEMON_DOWN, A_WHILE),
+            None => (&DAEMON_MISSING, AT_ONCE),
+            Some(_) => (&DAEMON_DOWN, A_WHILE),
         };
         let id = (format!("daemon {}", pod.subject), &pod.subject);
-        let mut candidate = doc.candidate(ID, id, timing, &pod.message);
+        let mut candidate = context.candidate(doc, id, &pod.message);
+        candidate.timing = timing;
         candidate.remedy.clone_from(&pod.remedy);
         if let Some((container, how)) = &pod.daemon {
             let named = candidate.with("daemon", container.as_str());
@@ -336,32 +312,21 @@ fn rail_errors<'a>(
 }
 
 /// A finding about a container's NCCL, with the lines behind it.
-fn of_container(doc: ReasonDoc, container: &ContainerVerdict) -> Candidate {
+fn of_container(context: &Context<'_>, doc: &ReasonDoc, container: &ContainerVerdict) -> Candidate {
     let (verdict, subject) = (&container.verdict, container.subject());
     let key = format!("{} {}", container.key.uid, container.key.container);
     let message = format!("{subject}: {}", verdict.summary);
     let causes: Vec<&str> = verdict.causes.iter().map(|cause| cause.as_str()).collect();
-    let lines = verdict
-        .evidence
-        .iter()
-        .take(4)
-        .map(|line| line.text.as_str());
-    let lines: Vec<&str> = lines.collect();
-    let mut candidate = doc
-        .candidate(ID, (key, subject), AT_ONCE, message)
+    let lines = verdict.evidence.iter().take(4);
+    let lines: Vec<&str> = lines.map(|line| line.text.as_str()).collect();
+    let via = serde_json::to_value(container.via).unwrap_or_default();
+    let job = container.job.as_ref();
+    (context.candidate(doc, (key, subject), message))
         .with("causes", causes.join(", "))
         .with("lines", lines.join(" | "))
-        .with(
-            "via",
-            serde_json::to_value(container.via).unwrap_or_default(),
-        );
-    if let Some(job) = &container.job {
-        candidate = candidate.with("job", format!("{} {}", job.kind, job.name));
-    }
-    if let Some(nranks) = verdict.nranks {
-        candidate = candidate.with("nranks", nranks);
-    }
-    candidate
+        .with("via", via)
+        .with_some("job", job.map(|job| format!("{} {}", job.kind, job.name)))
+        .with_some("nranks", verdict.nranks)
 }
 
 #[cfg(test)]

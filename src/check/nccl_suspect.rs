@@ -7,7 +7,7 @@
 mod evidence;
 
 use super::policy::Nccl;
-use super::{Candidate, Check, Context, Timing};
+use super::{Candidate, Context, Timing};
 use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use evidence::{evidence, rate_text};
@@ -15,28 +15,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const ID: &str = "nccl_suspect";
-
-reasons! {
+check! {
+    nccl_suspect, run, AT_ONCE;
     /// The finding about a suspect.
-    notice SUSPECT = "NcclSuspect", None,
-        "A pod with GPUs, or a job alone on a host with GPUs, moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
-        "Run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and pass its log to `selvage nccl`. If the traffic is a data set, a checkpoint or requests, this is not a fallback.";
+    notice SUSPECT = "NcclSuspect", None;
 }
 
-/// Registers the check.
-pub const CHECK: Check = Check {
-    id: ID,
-    title: "NCCL without a log",
-    what: "Pods that hold GPUs, and jobs alone on a host with GPUs, that own no RDMA queue pair and move many bytes by TCP: a fallback that no log shows. A suspicion, never more than a notice.",
-    reasons: REASONS,
-    timing: |_| AT_ONCE,
-    run,
-};
-
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let suspects = context.jobs.iter().flat_map(|jobs| jobs.suspects.values());
-    suspects.filter_map(Suspect::candidate).collect()
+    let all = context.jobs.iter().flat_map(|jobs| jobs.suspects.values());
+    let suspects = all.filter(|pod| pod.state == State::Suspect);
+    let found = suspects.map(|pod| Candidate {
+        evidence: pod.evidence.clone(),
+        ..context.candidate(&SUSPECT, (&pod.uid, pod.subject()), &pod.message)
+    });
+    found.collect()
 }
 
 /// Findings that are believed at once: each rests on what was seen for long enough, or on lines in a
@@ -100,16 +92,6 @@ impl Suspect {
             false => format!("{}/{}", self.pod.namespace, self.pod.name),
         }
     }
-
-    /// The finding about a suspect; `None` in every other state.
-    pub fn candidate(&self) -> Option<Candidate> {
-        (self.state == State::Suspect).then(|| {
-            let id = (self.uid.clone(), self.subject());
-            let mut candidate = SUSPECT.candidate(ID, id, AT_ONCE, self.message.clone());
-            candidate.evidence = self.evidence.clone();
-            candidate
-        })
-    }
 }
 
 /// The verdicts on all pods, from the previous ones and one sample.
@@ -154,7 +136,7 @@ pub fn judge(
         if stood < policy.suspect_after.0 {
             (suspect.state, suspect.reason) = (State::Unknown, "Watching".into());
         } else {
-            suspect.remedy = SUSPECT.remedy.into();
+            suspect.remedy = SUSPECT.remedy().into();
         }
     }
     if let Some(before) = before.filter(|before| before.state == suspect.state) {

@@ -1,24 +1,13 @@
 //! Where the rails' cables lead, by LLDP and umad.
 
-use super::{Candidate, Check, Context, PortView};
+use super::{Candidate, Context, PortView};
 use crate::observe::lldp::Neighbor;
 use std::collections::BTreeMap;
 
-reasons! {
-    notice CHANGED = "NeighborChanged", CheckSwitchPort,
-        "A rail reaches another port of a switch than it did when the agent started: cables were moved, or swapped.",
-        "Look at whether the cable was moved on purpose, and whether the rail is still on the switch of its rail on the other nodes. Where it is right as it is now, run `selvage accept` on the node.";
+check! {
+    neighbor, run;
+    notice CHANGED = "NeighborChanged", CheckSwitchPort;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "neighbor",
-    title: "Neighbor",
-    what: "The switch's port that each rail reaches, by LLDP (`agent.lldp = true`) or on InfiniBand by umad (`agent.umad = true`), against the first one since the agent started; each leg of a bond against its own. A switch that was renamed, or replaced under its name, is the same one.",
-    reasons: REASONS,
-    timing: |policy| policy.neighbor.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = context.rails().filter(|rail| rail.is_active());
@@ -39,17 +28,15 @@ fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
         Some(cable(other, interface))
     });
     let other = others.next();
-    let whose = other
-        .as_ref()
-        .map_or_else(String::new, |other| format!(", where {other} was before"));
+    let whose = (other.as_ref()).map(|other| format!(", where {other} was before"));
+    let whose = whose.unwrap_or_default();
     let subject = cable(rail, interface);
     let message = format!("{subject} was connected to {was} and now is to {is}{whose}");
-    Some(
-        (context.of_port(&CHANGED, rail, message))
-            .with("was", was.to_string())
-            .with("neighbor", is.to_string())
-            .with_some("seen_before_by", other),
-    )
+    let found = context.of_port(&CHANGED, rail, message);
+    let found = found
+        .with("was", was.to_string())
+        .with("neighbor", is.to_string());
+    Some(found.with_some("seen_before_by", other))
 }
 
 /// A rail; of a bond, with the leg.
@@ -221,7 +208,7 @@ mod tests {
             .iter()
             .map(|port| context.neighbor(port).is_some());
         assert_eq!(neighbors.filter(|known| *known).count(), 1);
-        let of = |check: &Check, i: usize| {
+        let of = |check: &crate::check::Check, i: usize| {
             let context = context.of_check(check);
             let found = context.of_port(&CHANGED, &context.ports()[i], "what it is");
             (found.message, found.evidence.contains_key("neighbor"))

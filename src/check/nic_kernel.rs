@@ -1,53 +1,24 @@
 //! What NICs' drivers say in the kernel log.
 
 use super::policy;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
-use crate::check::roles::Role;
+use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
+use crate::check::roles::rail_keys;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
-use crate::units::{DeviceKey, Millis, PortKey};
+use crate::units::Millis;
 use std::time::Duration;
 
-const FIRMWARE: &str = "Drain the node; reset the device (`devlink dev reload`, or a cold reboot) and update its firmware. If it comes back, have the NIC replaced.";
-
-reasons! {
-    failing HEALTH = "NicHealthCompromised", ResetDevice,
-        "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
-        FIRMWARE;
-    failing FATAL = "NicFatalError", ResetDevice,
-        "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
-        FIRMWARE;
-    degraded SYNDROME = "NicHealthIssue", ResetDevice,
-        "A NIC's firmware reported an issue.",
-        "Look at the lines around it in the kernel log, and update the NIC's firmware.";
-    degraded COMMAND_TIMEOUT = "NicCommandTimeout", ResetDevice,
-        "A NIC's firmware did not answer a command of its driver.",
-        FIRMWARE;
-    degraded QUEUE_TIMEOUT = "NicQueueTimeout", ReloadDriver,
-        "Queues of a NIC stood still.",
-        "Look at the load of the host and at PCIe errors; update driver and firmware if it comes back.";
-    degraded HOT = "NicTemperature", CallProvider,
-        "A NIC or its module is too hot; it slows down, then shuts the link.",
-        "Look at fans, air flow and the room; clean or replace the module.";
-    degraded MODULE = "NicModuleFault", ReseatCable,
-        "The driver calls the cable or module of a used port faulty.",
-        "Reseat the module, then replace it.";
-    notice UNPLUGGED = "NicCableUnplugged", ReseatCable,
-        "Cable or module of a port that was in use was taken out.",
-        "Put it back, and look at whether it clicked in.";
-    notice POWER = "NicPower", None,
-        "A NIC or its module says that it gets too little power. Healthy hosts print this at boot, too.",
-        "If links stay down or modules are off, look at the slot's power and at the NIC's extra power cable.";
+check! {
+    nic_kernel, run;
+    failing HEALTH = "NicHealthCompromised", ResetDevice;
+    failing FATAL = "NicFatalError", ResetDevice;
+    degraded SYNDROME = "NicHealthIssue", ResetDevice;
+    degraded COMMAND_TIMEOUT = "NicCommandTimeout", ResetDevice;
+    degraded QUEUE_TIMEOUT = "NicQueueTimeout", ReloadDriver;
+    degraded HOT = "NicTemperature", CallProvider;
+    degraded MODULE = "NicModuleFault", ReseatCable;
+    notice UNPLUGGED = "NicCableUnplugged", ReseatCable;
+    notice POWER = "NicPower", None;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "nic_kernel",
-    title: "NIC events in the kernel log",
-    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device again, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back; until then it is degraded. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
-    reasons: REASONS,
-    timing: |policy| policy.nic_kernel.timing(),
-    run,
-};
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
@@ -165,12 +136,9 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
         });
     }
     // A rail whose RDMA device is gone: its last words matter most.
-    let (key, _): (&PortKey, _) = context
-        .roles
-        .iter()
-        .find(|(key, facts)| facts.role == Role::Rail && is_there(&key.device.0))?;
+    let rail = rail_keys(context.roles).find(|rail| is_there(&rail.device.0))?;
     Some(Nic {
-        name: context.device_name(&DeviceKey(key.device.0.clone())),
+        name: context.device_name(&rail.device),
         rail: true,
         used: true,
         active: false,
@@ -182,9 +150,8 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
 fn risen_at(port: &PortView<'_>) -> Option<Millis> {
     let counters = &port.history?.counters;
     let all = counters.pma.values().chain(counters.hw.values());
-    all.filter(|track| track.last_by() > 0)
-        .filter_map(|track| track.last_at())
-        .max()
+    let risen = all.filter(|track| track.last_by() > 0);
+    risen.filter_map(|track| track.last_at()).max()
 }
 
 fn judge(

@@ -5,6 +5,7 @@ use super::Context;
 use super::expected::RAIL;
 use super::profile::{Fabric, Provider};
 use super::promised::is_for_rdma;
+use super::roles::rail_keys;
 use crate::glob;
 use crate::observe::rdma::{Function, LinkLayer, RdmaDevice};
 use crate::units::Millis;
@@ -35,7 +36,7 @@ pub fn is_certain(context: &Context<'_>) -> bool {
     };
     let grown = context.now.since(Millis(0)) >= context.policy.link_state.training_grace.0;
     grown
-        && !context.roles.keys().any(|key| context.is_rail(key))
+        && rail_keys(context.roles).next().is_none()
         && !is_promised(context)
         && bus_has_none(context)
         && !remembers()
@@ -47,10 +48,8 @@ fn is_promised(context: &Context<'_>) -> bool {
     let Some(profile) = context.profile else {
         return true;
     };
-    let offered = context
-        .offer
-        .into_iter()
-        .flat_map(|offer| offer.resources.keys());
+    let offers = context.offer.into_iter();
+    let mut offered = offers.flat_map(|offer| offer.resources.keys());
     let sold_with_one = |name: &str| MAY_HAVE_ONE.iter().any(|of| glob::matches(of, name));
     let by_shape = match (profile.shape, &profile.instance_type) {
         // EFA is attached at launch, and to sizes that are sold without it seldom.
@@ -65,7 +64,7 @@ fn is_promised(context: &Context<'_>) -> bool {
         || policy.rails.is_some_and(|rails| rails > 0)
         || profile.roles_set
         || profile.resource.is_some()
-        || offered.into_iter().any(|name| is_for_rdma(name))
+        || offered.any(|name| is_for_rdma(name))
 }
 
 /// Whether the PCI bus and the RDMA devices can be seen, and none of them could be a rail.
@@ -76,22 +75,17 @@ fn bus_has_none(context: &Context<'_>) -> bool {
     };
     let azure = (context.profile).is_some_and(|profile| profile.provider == Some(Provider::Azure));
     // Accelerated networking: Azure's fabrics are InfiniBand.
-    let undriven = pci
-        .rdma_capable
-        .value()
+    let undriven = (pci.rdma_capable.value())
         .is_some_and(|capable| (capable.values()).all(|nic| azure && !nic.is_infiniband()));
-    let gvnics = devices
-        .value
-        .iter()
-        .filter(|device| device.is_gvnic())
-        .count();
+    let gvnics = devices.value.iter().filter(|device| device.is_gvnic());
+    let few_gvnics = gvnics.count() < 2 || pci.gpus.is_empty();
     let fabric = |device: &RdmaDevice| {
         let ethernet = |layer| layer == LinkLayer::Ethernet;
         let front_end = azure && device.ports.iter().all(|port| ethernet(port.link_layer));
         let of_another = device.smi_parent.is_some() || device.function == Function::Software;
         !(front_end || of_another || device.is_gvnic() || carries_a_route(context, device))
     };
-    undriven && (gvnics < 2 || pci.gpus.is_empty()) && !devices.value.iter().any(fabric)
+    undriven && few_gvnics && !devices.value.iter().any(fabric)
 }
 
 /// Whether the node is reached by each port of a device.

@@ -2,36 +2,19 @@
 
 use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
 use super::likeness::alike;
-use super::{Candidate, Check, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight};
 use crate::observe::rdma::Function;
 
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
 const FULL: u16 = 0x8000;
 
-reasons! {
-    failing NONE = "NoPartition", FixConfiguration,
-        "The first entry of an active InfiniBand rail's P_Key table is empty. Programs use that entry unless `NCCL_IB_PKEY` names another index, so none can talk.",
-        "Look at the subnet manager's partition configuration for this port's GUID (`smpquery pkeys`), put it in the partition of the others, and have the subnet manager sweep.";
-    degraded LIMITED = "PartitionLimited", FixConfiguration,
-        "An InfiniBand rail is a limited member of its partition, though most rails alike are full members, or it was one itself. Limited members cannot talk to each other.",
-        "Make the port a full member in the subnet manager's partition configuration (`full` in partitions.conf, or in UFM). Where it is meant so, run `selvage accept` on the node.";
-    notice ALL_LIMITED = "AllRailsLimited", FixConfiguration,
-        "All InfiniBand rails of the node are limited members of their partition: they reach full members only, such as storage.",
-        "If jobs run between nodes like this one, make the ports full members in the subnet manager's partition configuration.";
-    notice OTHER_KEY = "PartitionDiffers", None,
-        "The first P_Key of a rail is another partition's than that of most rails alike. Tenants may be separated so.",
-        "If it is not meant so, compare the port's GUID in the subnet manager's partition configuration with those of its neighbours.";
+check! {
+    partition, run;
+    failing NONE = "NoPartition", FixConfiguration;
+    degraded LIMITED = "PartitionLimited", FixConfiguration;
+    notice ALL_LIMITED = "AllRailsLimited", FixConfiguration;
+    notice OTHER_KEY = "PartitionDiffers", None;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "partition",
-    title: "Partition",
-    what: "The first P_Key of each active InfiniBand rail, which queue pairs use by default. An empty one fails; a limited membership is held against the rail's own past and a clear majority of the rails alike, not for virtual functions, whose keys are their tenant's. RoCE and EFA have a constant one, which says nothing.",
-    reasons: REASONS,
-    timing: |policy| policy.partition.timing(),
-    run,
-};
 
 /// 2: full member, 1: limited.
 pub const MEMBERSHIP: Row = Row {
@@ -62,9 +45,7 @@ fn membership_name(membership: u64) -> &'static str {
 
 /// Entry 0 of an active InfiniBand port.
 fn key(port: &PortView<'_>) -> Option<u16> {
-    port.link?
-        .pkey
-        .filter(|_| port.is_infiniband() && port.is_active())
+    (port.link?.pkey).filter(|_| port.is_infiniband() && port.is_active())
 }
 
 /// The same, if there is one. Keys of virtual functions are their tenants'.

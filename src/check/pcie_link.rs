@@ -4,7 +4,7 @@ use super::context::span_text;
 use super::debounce::WHOLE_NODE;
 use super::expected::{PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
-use super::{Candidate, Check, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight};
 use crate::observe::history::AerTracks;
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFunction, PcieLink};
@@ -13,39 +13,15 @@ use crate::observe::reading::Reading;
 use crate::observe::track::Track;
 use std::collections::BTreeMap;
 
-const SEAT: &str =
-    "Reseat the card or riser; if it stays so, try another slot and have card and board examined.";
-
-reasons! {
-    degraded WIDTH = "PcieWidthReduced", CallProvider,
-        "A rail or GPU runs on fewer PCIe lanes than it and its slot have.",
-        SEAT;
-    degraded SPEED = "PcieSpeedReduced", CallProvider,
-        "A rail's NIC runs at a lower PCIe speed than it and its slot can.",
-        SEAT;
-    degraded PATH_SLOW = "PciePathTooSlow", FixConfiguration,
-        "The PCIe links between a rail's NIC and the CPU carry less than its port, than those of rails alike, or than they did: a slot or riser of an older generation, or a limit in the BIOS.",
-        "Look at `lspci -vv -s ADDRESS | grep LnkSta` for the NIC and the ports above it; move the card to a slot that is as fast as its port, or lift the limit in the BIOS.";
-    degraded ERRORS = "PcieErrors", CallProvider,
-        "A rail, a GPU, or the port above it counts PCIe errors (AER) that were not corrected, or the kernel log names them.",
-        "Look at `dmesg | grep AER` for the kind; reseat the card or riser, and update its firmware.";
-    notice CORRECTED = "PcieCorrectedErrors", None,
-        "A PCIe link corrects errors all the time, which costs bandwidth and often comes before worse.",
-        "Reseat the card or riser at the next chance.";
-    unknown_notice UNREADABLE = "PciUnreadable", FixConfiguration,
-        "PCI facts can no longer be read; what was known of PCIe links is kept.",
-        "Look at what source_health tells of the source `pci`.";
+check! {
+    pcie_link, run;
+    degraded WIDTH = "PcieWidthReduced", CallProvider;
+    degraded SPEED = "PcieSpeedReduced", CallProvider;
+    degraded PATH_SLOW = "PciePathTooSlow", FixConfiguration;
+    degraded ERRORS = "PcieErrors", CallProvider;
+    notice CORRECTED = "PcieCorrectedErrors", None;
+    unknown_notice UNREADABLE = "PciUnreadable", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "pcie_link",
-    title: "PCIe link",
-    what: "Width and speed of the PCIe links of rails and GPUs against the lesser of what the device and the port above it can, the bandwidth of a rail's whole path against its port's rate, the rails alike and its own best, and AER errors. A GPU lowers its speed when idle, so only its width is judged. What is not observable (virtual functions, guests) is left alone.",
-    reasons: REASONS,
-    timing: |policy| policy.pcie_link.timing(),
-    run,
-};
 
 /// What the slowest PCIe link between a NIC and the CPU carries, in bit/s.
 pub const PATH: Row = Row {

@@ -5,34 +5,17 @@ use super::expected::{
 };
 use super::likeness::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Check, Context, PortView};
+use super::{Candidate, Context, PortView};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use std::time::Duration;
 
-const SWITCH_PORT: &str = "With DCBX the NIC takes its settings from the switch: compare this rail's switch port with those of its neighbours first, then `mlnx_qos -i DEV` or `dcb` on the node. Where the settings changed on purpose, run `selvage accept`.";
-
-reasons! {
-    degraded PFC_DIFFERS = "PfcDiffers", CheckSwitchPort,
-        "A RoCE rail has flow control (PFC) off, or on other priorities, while a clear majority of the rails alike has it on, or it had it itself: its traffic is dropped where that of the others waits.",
-        SWITCH_PORT;
-    degraded TRUST_DIFFERS = "TrustDiffers", CheckSwitchPort,
-        "A RoCE rail sorts packets into priorities in another way (trust state, DSCP map) than a clear majority of the rails alike: its traffic may run on a priority without flow control.",
-        SWITCH_PORT;
-    notice ETS_DIFFERS = "EtsDiffers", CheckSwitchPort,
-        "A RoCE rail gives its traffic classes other shares of bandwidth than a clear majority of the rails alike.",
-        SWITCH_PORT;
+check! {
+    flow_control, run;
+    degraded PFC_DIFFERS = "PfcDiffers", CheckSwitchPort;
+    degraded TRUST_DIFFERS = "TrustDiffers", CheckSwitchPort;
+    notice ETS_DIFFERS = "EtsDiffers", CheckSwitchPort;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "flow_control",
-    title: "Flow control",
-    what: "PFC, trust state, DSCP map and ETS of each active RoCE rail against a clear majority of the rails alike, and PFC against the rail's own past. Where the majority has PFC off the fabric is lossy by design, and nothing is said; nor of virtual functions, of drivers that do not tell, with `expect.lossless = \"lossy\"`, and for a minute after the link came up.",
-    reasons: REASONS,
-    timing: |policy| policy.flow_control.timing(),
-    run,
-};
 
 /// 1: PFC is on for some priority.
 pub const ON: Row = Row {
@@ -141,13 +124,12 @@ pub(super) fn pfc_priorities(context: &Context<'_>, netdev: &str) -> Option<u8> 
         return Some(bits);
     }
     let stats = context.snapshot.ethtool.get(netdev)?.value.value()?;
-    let shown = stats
-        .priorities
-        .iter()
-        .filter(|(_, facts)| facts.pause.rx.is_some() || facts.pause.tx.is_some())
-        .fold(0u8, |bits, (priority, _)| {
-            bits | 1u8.checked_shl(u32::from(*priority)).unwrap_or(0)
-        });
+    let pauses = |priority| {
+        let facts = stats.priorities.get(&priority)?;
+        facts.pause.rx.or(facts.pause.tx)
+    };
+    let shown = (0..8u8).filter(|priority| pauses(*priority).is_some());
+    let shown = shown.fold(0u8, |bits, priority| bits | 1 << priority);
     (shown != 0 && shown != u8::MAX).then_some(shown)
 }
 
@@ -157,11 +139,9 @@ pub(super) fn has(bits: u8, priority: u8) -> bool {
 
 /// `3,4`: the priorities whose bits are set.
 pub(super) fn list(bits: u8) -> String {
-    (0..8u8)
-        .filter(|priority| has(bits, *priority))
-        .map(|priority| priority.to_string())
-        .collect::<Vec<_>>()
-        .join(",")
+    let set = (0..8u8).filter(|priority| has(bits, *priority));
+    let set: Vec<String> = set.map(|priority| priority.to_string()).collect();
+    set.join(",")
 }
 
 #[cfg(test)]

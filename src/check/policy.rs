@@ -27,9 +27,9 @@ const fn limit(more_than: u64, secs: u64) -> Limit {
     }
 }
 
-/// A section that also says how long to look before believing.
-macro_rules! check_section {
-    ($(#[$doc:meta])* $name:ident, raise $raise:expr, clear $clear:expr, { $($rest:tt)* }) => {
+/// Sections that also say how long to look before believing.
+macro_rules! check_sections {
+    ($($(#[$doc:meta])* $name:ident, raise $raise:expr, clear $clear:expr, { $($rest:tt)* })*) => {$(
         section! {
             $(#[$doc])*
             $name {
@@ -47,7 +47,7 @@ macro_rules! check_section {
                 Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
             }
         }
-    };
+    )*};
 }
 
 /// What a job's fallback does to the node's verdict.
@@ -99,7 +99,7 @@ section! {
     }
 }
 
-check_section! {
+check_sections! {
     /// `link_state`. Peers poll this each 1-60 s and latch; here a fall must stand a moment, since a
     /// retraining link is back within a second or two. Waits are heuristic.
     LinkState, raise 3, clear 10, {
@@ -126,9 +126,7 @@ check_section! {
         /// A state that cannot be read must stay so this long: a driver reload reads so. Heuristic.
         unknown_raise_after: Span = Span::from_secs(10),
     }
-}
 
-check_section! {
     /// `link_flap`. 5 in 24 h (azurehpc NHC) and 3 in 12 h of 25 s each (gpud) miss quick flaps; the
     /// counters here see every edge, so the windows are shorter. Heuristic.
     LinkFlap, raise 0, clear 60, {
@@ -137,18 +135,14 @@ check_section! {
         /// More flaps than this make it failing: 5 and up within 1 h.
         failing: Limit = limit(4, 3600),
     }
-}
 
-check_section! {
     /// `link_rate`. No table by product name: peers, the port's own past, or `expect.rate_gbps`.
     LinkRate, raise 10, clear 10, {
         /// Judged when the rate is below this share of the reference (a bond's or driver's rounding
         /// must not count). Heuristic.
         below: f64 = 0.99,
     }
-}
 
-check_section! {
     /// `link_errors`. Rates since a baseline, never absolute values.
     LinkErrors, raise 0, clear 15, {
         /// Symbol errors: 120/h is a bit error rate of 1e-12 at 40 Gb/s (IBTA, as NVSentinel uses);
@@ -174,9 +168,7 @@ check_section! {
         /// Share of corrected bits: so long it is measured, at least half of it.
         ratio_within: Span = Span::from_secs(600),
     }
-}
 
-check_section! {
     /// `retransmission`. A lossless fabric shows next to none; a lossy one shows some, always.
     Retransmission, raise 0, clear 15, {
         /// Packets lost or sent again, as sender or receiver tells: 10/s over 1 min. Alone it decides
@@ -200,9 +192,7 @@ check_section! {
         /// EFA packets dropped on receive: 100/s (NVSentinel).
         efa_dropped: Limit = limit(6000, 60),
     }
-}
 
-check_section! {
     /// `congestion`. The pause ladder is the operators' usual one; no standard names it.
     Congestion, raise 0, clear 15, {
         /// Share of time paused that is pressure …
@@ -226,46 +216,30 @@ check_section! {
         /// Congestion notifications that the sender ignored: control is off or set wrong.
         notifications_ignored: Limit = limit(0, 600),
     }
-}
 
-check_section! {
     /// `gid_table`. Addresses come seconds after the link. Waits are heuristic.
     GidTable, raise 30, clear 10, {}
-}
 
-check_section! {
     /// `mtu`. An interface is set up within a minute of its link.
     Mtu, raise 60, clear 10, {}
-}
 
-check_section! {
     /// `partition`. A subnet manager sweeps each 10 s and may hand out keys after the LID.
     Partition, raise 30, clear 10, {}
-}
 
-check_section! {
     /// `neighbor`. Longer than the 30 s between two LLDPDUs: where two senders share a port, what it
     /// reaches seems to change with each.
     Neighbor, raise 60, clear 10, {}
-}
 
-check_section! {
     /// `ip_routing`. Interfaces are set up within a minute of their link.
     IpRouting, raise 60, clear 10, {}
-}
 
-check_section! {
     /// `flow_control`. With DCBX a switch port hands its settings out within one LLDP round (30 s) of
     /// the link, and they go with it.
     FlowControl, raise 60, clear 10, {}
-}
 
-check_section! {
     /// `counter_saturated`.
     CounterSaturated, raise 0, clear 0, {}
-}
 
-check_section! {
     /// `pcie_link`. Read each minute or so; a retraining link is seen narrow for a moment. Waits are
     /// heuristic.
     PcieLink, raise 5, clear 60, {
@@ -276,9 +250,7 @@ check_section! {
         /// Corrected errors worth a notice. Heuristic.
         correctable: Limit = limit(1000, 3600),
     }
-}
 
-check_section! {
     /// `device_missing`.
     DeviceMissing, raise 0, clear 0, {
         /// A rail whose function is still on the bus may be back within this long: a firmware reset
@@ -303,28 +275,20 @@ check_section! {
         /// container's probe begins after a minute and allows 20 (gpu-operator, values.yaml).
         driver_grace: Span = Span::from_secs(1500),
     }
-}
 
-check_section! {
     /// `promised`. A device plugin that restarts is back within a minute or two, and its number with
     /// the next status that the kubelet sends; EFA devices come late at boot. Heuristic.
     Promised, raise 300, clear 30, {}
-}
 
-check_section! {
     /// `gpudirect`. Drivers load one after the other while a node boots. Waits are heuristic.
     GpuDirect, raise 30, clear 0, {}
-}
 
-check_section! {
     /// `gds`.
     Gds, raise 30, clear 0, {
         /// nvidia-fs errors, all kinds: any.
         errors: Limit = limit(0, 600),
     }
-}
 
-check_section! {
     /// `xid`.
     Xid, raise 0, clear 0, {
         /// The operator's word by code, above the driver's (Xid 154) and above the table.
@@ -346,9 +310,7 @@ check_section! {
         /// At once: within this long. Heuristic.
         storm_within: Span = Span::from_secs(30),
     }
-}
 
-check_section! {
     /// `nic_kernel`.
     NicKernel, raise 0, clear 0, {
         /// An event without a line that takes it back stands this long. Heuristic.
@@ -357,9 +319,7 @@ check_section! {
         /// resets take up to a minute (mlx5/core/lib/tout.c).
         reset_takes: Span = Span::from_secs(90),
     }
-}
 
-check_section! {
     /// `sxid`.
     Sxid, raise 0, clear 0, {
         /// A non-fatal SXid is reported for this long after the last one. Heuristic.
@@ -368,9 +328,7 @@ check_section! {
         /// reloaded, or a reboot.
         fatal_for: Option<Span> = None,
     }
-}
 
-check_section! {
     /// `source_health`.
     SourceHealth, raise 5, clear 5, {
         /// A source that fails must do so this long before it is reported. Heuristic.
@@ -447,23 +405,16 @@ impl Policy {
                 complaints.push(format!("mute: no such check: {id:?}"));
             }
         }
-        let share = |name: &str, value: f64, complaints: &mut Vec<String>| {
+        for (name, value) in [
+            ("link_rate.below", self.link_rate.below),
+            ("retransmission.loss_share", self.retransmission.loss_share),
+            ("congestion.pressure", self.congestion.pressure),
+            ("congestion.storm", self.congestion.storm),
+        ] {
             if !(value > 0.0 && value <= 1.0) {
                 complaints.push(format!("{name}: {value} is not a share between 0 and 1"));
             }
-        };
-        share("link_rate.below", self.link_rate.below, &mut complaints);
-        share(
-            "retransmission.loss_share",
-            self.retransmission.loss_share,
-            &mut complaints,
-        );
-        share(
-            "congestion.pressure",
-            self.congestion.pressure,
-            &mut complaints,
-        );
-        share("congestion.storm", self.congestion.storm, &mut complaints);
+        }
         if self.congestion.storm < self.congestion.pressure {
             complaints.push("congestion.storm: below congestion.pressure".into());
         }

@@ -3,31 +3,29 @@
 use super::context::span_text;
 use super::policy::{Limit, Policy};
 use super::{Candidate, Context, PortView, ReasonDoc};
+use crate::data_files::embedded;
 use crate::observe::track::{Increase, Track};
 use crate::units::Millis;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-/// One rule: any of the counters rises by more than the limit.
-pub(super) struct Rule {
-    /// The reason that it gives.
-    pub doc: ReasonDoc,
-    /// Counters by `hw.NAME`, `dev.NAME` or `NAME` (PMA), statistics of the network device by
-    /// `eth.NAME`.
-    pub counters: &'static [&'static str],
-    /// The setting that limits them.
-    pub limit: fn(&Policy) -> Limit,
+/// One rule: the reason for any of its counters rising by more than the limit, and the setting that is
+/// the limit.
+pub(super) struct Rule(pub ReasonDoc, pub fn(&Policy) -> Limit);
+
+impl Rule {
+    /// The counters that tell of the reason.
+    pub fn counters(&self) -> &'static [&'static str] {
+        counters_of(self.0.reason)
+    }
 }
 
-pub(super) const fn rule(
-    doc: ReasonDoc,
-    counters: &'static [&'static str],
-    limit: fn(&Policy) -> Limit,
-) -> Rule {
-    Rule {
-        doc,
-        counters,
-        limit,
-    }
+/// Counters by what they tell of: `counters.toml`.
+pub(super) fn counters_of(what: &str) -> &'static [&'static str] {
+    static ALL: LazyLock<BTreeMap<&str, Vec<&str>>> =
+        LazyLock::new(|| embedded(include_str!("counters.toml")));
+    ALL.get(what).map_or(&[], Vec::as_slice)
 }
 
 /// A counter and by how much it rose.
@@ -96,7 +94,7 @@ impl<'a, 'p> Counters<'a, 'p> {
 
     /// A rule's counter above its limit.
     pub fn breaks(&self, rule: &Rule) -> Option<Rise> {
-        self.above(rule.counters, (rule.limit)(self.context.policy))
+        self.above(rule.counters(), (rule.1)(self.context.policy))
     }
 
     /// By how much a counter or statistic rose within the last `within`; 0 where that is not known.
@@ -128,5 +126,21 @@ impl Rise {
             .of_port(doc, port, message)
             .with("counter", self.name.as_str())
             .with("increase", self.by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counters_of;
+
+    #[test]
+    fn every_reason_and_use_has_its_counters() {
+        let keys = "SymbolErrors LinkRecoveries ReceiveErrors LinkIntegrityErrors BufferOverruns ChecksumErrors \
+            ConstraintErrors AdminCommandsLost PacketLoss packets_sent OutOfOrder AckTimeouts RetriesExceeded \
+            EfaRetransmissions EfaRemoteImpaired EfaReceiveDrops port_drops roce_drops CongestionNotifications \
+            CongestionNotificationsIgnored";
+        for key in keys.split_whitespace() {
+            assert!(!counters_of(key).is_empty(), "{key}");
+        }
     }
 }

@@ -38,7 +38,7 @@ use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::history::History;
 use crate::observe::pci::PciFacts;
-use crate::observe::rdma::{Function, PortState, RdmaDevice, RdmaPort};
+use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::section;
@@ -65,6 +65,12 @@ pub struct RoleFacts {
     pub role: Role,
     /// One line: which rule decided.
     pub why: String,
+}
+
+/// Keys of the ports that are rails, those of devices that are gone among them.
+pub fn rail_keys(roles: &BTreeMap<PortKey, RoleFacts>) -> impl Iterator<Item = &PortKey> {
+    let rails = roles.iter().filter(|(_, facts)| facts.role == Role::Rail);
+    rails.map(|(key, _)| key)
 }
 
 section! {
@@ -113,17 +119,7 @@ pub fn roles_of_taken_in(
     (overrides, says): (&RoleOverrides, ShapeSays),
 ) -> BTreeMap<PortKey, RoleFacts> {
     let fabric = &history.fabric;
-    let ports: Vec<Port<'_>> = fabric
-        .values()
-        .flat_map(|seen| {
-            seen.device.ports.iter().map(|port| Port {
-                key: seen.device.port_key(port.number),
-                seen,
-                device: &seen.device,
-                port,
-            })
-        })
-        .collect();
+    let ports: Vec<Port<'_>> = fabric.values().flat_map(Port::all_of).collect();
     let on_bus = snapshot.pci.as_ref().map_or(0, |pci| pci.value.gpus.len());
     let gpus = on_bus > 0 || !history.gpus.is_empty();
     let mut roles = BTreeMap::new();
@@ -139,7 +135,10 @@ pub fn roles_of_taken_in(
     );
     let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
     if says == ShapeSays::NoFabric {
-        ports = front_end::without_ethernet(ports, &mut roles);
+        // Other ports are more than the table knows of, and stay.
+        let is_ethernet = |port: &Port<'_>| port.port.link_layer == LinkLayer::Ethernet;
+        let why = "machines of this shape have no fabric";
+        ports = without(ports, is_ethernet, why, &mut roles);
     }
     let ports = without_excluded_kinds(ports, &told);
     let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
@@ -151,10 +150,8 @@ pub fn roles_of_taken_in(
         nearness::nearest(&ports, &bare)
     };
     if near.is_empty() && bare::hold_the_fabric(&bare, &ports, virtual_machine) {
-        for port in &ports {
-            let why = "NICs in the fabric's place have no RDMA device; this is another one";
-            decide(&mut roles, port, Role::Other, why);
-        }
+        let why = "NICs in the fabric's place have no RDMA device; this is another one";
+        without(ports, |_| true, why, &mut roles);
     } else if near.is_empty() {
         bandwidth::by_bandwidth(&ports, history, &mut roles);
     } else {
@@ -183,20 +180,13 @@ pub fn proof(
         let was_active = history.port(&key).is_some_and(|port| port.ever_active);
         if device.is_gvnic() && port.netdev.is_none() && was_active {
             // A pod has its interface, and it was up before that.
-            proof.read += 1;
-            proof.proven += 1;
+            (proof.read, proof.proven) = (proof.read + 1, proof.proven + 1);
             continue;
         }
-        let state = snapshot
-            .links
-            .get(&key)
-            .and_then(|link| link.value.state.value());
-        let Some(state) = state else {
-            continue;
-        };
-        proof.read += 1;
-        if was_active || matches!(state, PortState::Active | PortState::ActiveDefer) {
-            proof.proven += 1;
+        let link = snapshot.links.get(&key);
+        if let Some(state) = link.and_then(|link| link.value.state.value()) {
+            proof.read += 1;
+            proof.proven += usize::from(was_active || state.is_up());
         }
     }
     proof
@@ -210,6 +200,16 @@ struct Port<'a> {
 }
 
 impl<'a> Port<'a> {
+    fn all_of(seen: &'a SeenFabric) -> impl Iterator<Item = Self> {
+        let device = &seen.device;
+        device.ports.iter().map(move |port| Port {
+            key: device.port_key(port.number),
+            seen,
+            device,
+            port,
+        })
+    }
+
     fn matches(&self, patterns: &[Glob]) -> bool {
         let names = [
             Some(self.device.name.clone()),
@@ -243,6 +243,20 @@ fn decide(roles: &mut Roles, port: &Port<'_>, role: Role, why: impl Into<String>
     roles.insert(port.key.clone(), RoleFacts { role, why });
 }
 
+/// Leaves out the ports that `is` takes, which are no rails.
+fn without<'a>(
+    ports: Vec<Port<'a>>,
+    is: impl Fn(&Port<'a>) -> bool,
+    why: &str,
+    roles: &mut Roles,
+) -> Vec<Port<'a>> {
+    let (out, open): (Vec<_>, Vec<_>) = ports.into_iter().partition(is);
+    for port in out {
+        decide(roles, &port, Role::Other, why);
+    }
+    open
+}
+
 /// Rule 1: the operator's include and exclude lists.
 fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
     let mut told = Roles::new();
@@ -260,13 +274,9 @@ fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
 
 /// A kind of NIC that is excluded altogether makes place for the next. One excluded port of a kind
 /// does not: else the storage NIC next to a rail would be promoted when that rail is excluded.
-fn without_excluded_kinds<'a>(ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a>> {
-    let open: BTreeSet<_> = ports
-        .iter()
-        .filter(|port| !told.contains_key(&port.key))
-        .map(Port::make)
-        .collect();
-    let mut ports = ports;
+fn without_excluded_kinds<'a>(mut ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a>> {
+    let open = ports.iter().filter(|port| !told.contains_key(&port.key));
+    let open: BTreeSet<_> = open.map(Port::make).collect();
     ports.retain(|port| open.contains(&port.make()));
     ports
 }
@@ -278,9 +288,8 @@ fn barred<'a>(
     routes: &Routes<'a>,
     roles: &mut Roles,
 ) -> (Vec<Port<'a>>, Vec<Port<'a>>) {
-    let hardware = fabric
-        .values()
-        .any(|seen| seen.device.function != Function::Software && !seen.device.is_gvnic());
+    let is_hardware = |of: &RdmaDevice| of.function != Function::Software && !of.is_gvnic();
+    let hardware = fabric.values().any(|seen| is_hardware(&seen.device));
     let (mut open, mut carriers) = (Vec::new(), Vec::new());
     let managers = switch_managers(fabric, pci);
     for port in ports {
@@ -335,13 +344,8 @@ fn switch_managers<'a>(
     fabric: &'a BTreeMap<DeviceKey, SeenFabric>,
     pci: Option<&PciFacts>,
 ) -> BTreeSet<&'a DeviceKey> {
-    let has_board = pci.is_some_and(|pci| {
-        let mut gpus = pci
-            .gpus
-            .iter()
-            .filter_map(|gpu| pci.functions.get(&gpu.to_string()));
-        gpus.any(|gpu| MANAGED_BOARDS.contains(&gpu.id.as_str()))
-    });
+    let mut gpus = pci.into_iter().flat_map(PciFacts::gpu_functions);
+    let has_board = gpus.any(|(_, gpu)| MANAGED_BOARDS.contains(&gpu.id.as_str()));
     let unread = |device: &&RdmaDevice| {
         device.manages_switches.value().is_none()
             && device.pci_id.as_deref() == Some("15b3:1021")
@@ -362,10 +366,8 @@ fn switch_managers<'a>(
 
 /// Whether a VF's or sub-function's parent is an RDMA device here: then the parent is the rail.
 fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>) -> bool {
-    let mut physical = fabric
-        .values()
-        .map(|seen| &seen.device)
-        .filter(|other| other.function == Function::Physical);
+    let devices = fabric.values().map(|seen| &seen.device);
+    let mut physical = devices.filter(|other| other.function == Function::Physical);
     match device.function {
         Function::SubFunction => {
             device.pci.is_some() && physical.any(|parent| parent.pci == device.pci)

@@ -1,6 +1,7 @@
 //! Machines that people have, to be judged.
 
 use super::*;
+use crate::observe::rdma::PortState;
 
 pub(super) struct Dev {
     pub(super) device: RdmaDevice,

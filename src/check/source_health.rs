@@ -2,7 +2,8 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, Weight};
+use super::roles::rail_keys;
+use super::{Candidate, Context, Weight};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::reading::Fault;
@@ -10,33 +11,14 @@ use crate::observe::snapshot::SourceHealth;
 use crate::units::{DeviceKey, PortKey};
 use std::time::Duration;
 
-reasons! {
-    unknown STALLED = "SourceStalled", Reboot,
-        "A read hangs in the kernel, or its reader makes no progress. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
-        "The agent's log says where a thread could not be started (a limit on PIDs): raise the limit. Else a driver, firmware or disk does not answer: look in the kernel log, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.";
-    unknown_notice FAILING = "SourceFailing", FixConfiguration,
-        "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
-        "Look at the message: a permission that the agent lacks, or a driver that answers with an error.";
-    unknown LOG_BLIND = "KernelLogBlind", FixConfiguration,
-        "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
-        "Where permission is lacking, give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2). Where its reader makes no progress, the agent's log says why, such as a limit on PIDs.";
-    unknown_notice LOG_LOST = "KernelLogLost", FixConfiguration,
-        "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
-        "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.";
-    unknown_notice COUNTERS_REFUSED = "CountersRefused", None,
-        "Firmware refuses the port's PMA counters to this function (EINVAL), as on a restricted PF or VF. They are never opened again: link errors, flaps and traffic that only they count are not seen.",
-        "Nothing is wrong with the port. Watch these counters at the switch, or have the host's owner lift the restriction.";
+check! {
+    source_health, run;
+    unknown STALLED = "SourceStalled", Reboot;
+    unknown_notice FAILING = "SourceFailing", FixConfiguration;
+    unknown LOG_BLIND = "KernelLogBlind", FixConfiguration;
+    unknown_notice LOG_LOST = "KernelLogLost", FixConfiguration;
+    unknown_notice COUNTERS_REFUSED = "CountersRefused", None;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "source_health",
-    title: "Source health",
-    what: "Whether the sources answer. What cannot be seen is unknown, never well and never failing.",
-    reasons: REASONS,
-    timing: |policy| policy.source_health.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judge = |health: &SourceHealth| match &*health.source {
@@ -54,35 +36,25 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
     let refused = (context.snapshot.counters.iter())
         .filter(|(_, counters)| counters.value.pma_skipped == Some(PmaSkip::Restricted));
-    refused
-        .filter(|(key, _)| context.is_rail(key))
-        .map(|(key, _)| {
-            let subject = format!("{}/{}", context.device_name(&key.device), key.port);
-            let message = format!("{subject}: its PMA counters are refused to this function");
-            context.candidate(
-                &COUNTERS_REFUSED,
-                (format!("refused {key}"), subject),
-                message,
-            )
-        })
+    let rails = refused.filter(|(key, _)| context.is_rail(key));
+    rails.map(|(key, _)| {
+        let subject = format!("{}/{}", context.device_name(&key.device), key.port);
+        let message = format!("{subject}: its PMA counters are refused to this function");
+        let about = (format!("refused {key}"), subject);
+        context.candidate(&COUNTERS_REFUSED, about, message)
+    })
 }
 
 /// Devices that are there and cannot be listed, one by one: of a rail nothing is known then.
 fn unread_devices<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
     context.devices().filter_map(move |device| {
         let fault = device.unread.as_ref()?;
-        let rail = has_rail(context, |port| port.device == device.key);
-        let (key, about) = (
-            format!("devices {}", device.key),
-            format!("devices/{}", device.name),
-        );
-        let found = failing(context, (key, about), "devices", fault);
+        let rail = rail_keys(context.roles).any(|port| port.device == device.key);
+        let (key, name) = (&device.key, &device.name);
+        let about = (format!("devices {key}"), format!("devices/{name}"));
+        let found = failing(context, about, "devices", fault);
         Some(found.weighing(Weight::counting_if(rail)))
     })
-}
-
-fn has_rail(context: &Context<'_>, is: impl Fn(&PortKey) -> bool) -> bool {
-    (context.roles.keys()).any(|port| is(port) && context.is_rail(port))
 }
 
 /// A source that cannot be read.
@@ -108,7 +80,7 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
         let is = |port: &PortKey| {
             port.device.0 == *health.subject || port.to_string() == *health.subject
         };
-        let rail = &*health.source == "link" && has_rail(context, is);
+        let rail = &*health.source == "link" && rail_keys(context.roles).any(is);
         let message = format!("reading {about} makes no progress");
         return Some(
             (context.candidate(&STALLED, (key, about), message))
@@ -163,9 +135,8 @@ fn log_lost(context: &Context<'_>) -> Option<Candidate> {
         more_than: 0,
         within: policy.lost_for,
     };
-    let lost = context
-        .above(context.history.other.get(KERNEL_LOG_LOST), limit)?
-        .by;
+    let track = context.history.other.get(KERNEL_LOG_LOST);
+    let lost = context.above(track, limit)?.by;
     let span = span_text(policy.lost_for.0);
     let message = format!("{lost} kernel-log records were overwritten unread within {span}");
     let subject = ("kernel_log lost", "kernel_log");

@@ -1,26 +1,13 @@
 //! NVSwitch errors in the kernel log.
 
-use super::{Candidate, Check, Context, driver_reload};
+use super::{Candidate, Context, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
-reasons! {
-    failing FATAL = "SxidFatal", Reboot,
-        "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
-        "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.";
-    notice NONFATAL = "SxidNonfatal", None,
-        "An NVSwitch reported an error that it recovered from.",
-        "Nothing, unless it comes often: then have the link that the message names examined.";
+check! {
+    sxid, run;
+    failing FATAL = "SxidFatal", Reboot;
+    notice NONFATAL = "SxidNonfatal", None;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "sxid",
-    title: "SXid (NVSwitch errors)",
-    what: "NVSwitch errors by their own word, Fatal or Non-fatal. A fatal one clears by a reboot, or when NVIDIA's driver was unloaded and loaded again after it, every GPU answers on the bus, and no fatal one came for `policy.xid.quiet`; `policy.sxid.fatal_for` can set an end.",
-    reasons: REASONS,
-    timing: |policy| policy.sxid.timing(),
-    run,
-};
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.sxid;

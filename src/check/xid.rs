@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Action, Candidate, Check, Context, ReasonDoc, Status, driver_reload};
+use super::{Action, Candidate, Context, ReasonDoc, Status, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -13,33 +13,14 @@ const RECOVERY_CODE: u32 = 154;
 /// Codes that follow from another one on the same GPU.
 const SYMPATHETIC: &[u32] = &[43, 45, 94, 95];
 
-reasons! {
-    failing FATAL = "XidFatal", ResetDevice,
-        "A GPU reported an error after which it is of no use until it is reset.",
-        "Drain the node; reset the GPU (`nvidia-smi -r`) or reboot, as the message says. It clears by a reboot, once the driver says that it recovered, or once the driver was unloaded and loaded again. A reset under drivers before 565 leaves no trace: reload the driver (`modprobe -r`, `modprobe nvidia`) or reboot after it, or set `policy.xid.fatal_for`.";
-    failing RECOVERY = "GpuRecoveryRequired", ResetDevice,
-        "The driver itself asks for a reset, a drain or a reboot (Xid 154).",
-        "Do what the message says; it clears once the driver takes it back, or by a reboot.";
-    degraded DEGRADED = "XidDegraded", ResetDevice,
-        "A GPU reported an error that it survives, such as a memory row to be replaced.",
-        "Reset the GPU at the next chance; if it comes back, have it examined.";
-    notice UNKNOWN = "XidUnknown", None,
-        "A GPU reported a code that this version does not know. It is shown and has no effect on the verdict.",
-        "Look the code up in NVIDIA's Xid catalog; `xid.overrides` can judge it.";
-    notice STORM = "XidStorm", None,
-        "One application's error came on many GPUs at once: it is the job's, not the GPUs'.",
-        "Look at the job that ran.";
+check! {
+    xid, run;
+    failing FATAL = "XidFatal", ResetDevice;
+    failing RECOVERY = "GpuRecoveryRequired", ResetDevice;
+    degraded DEGRADED = "XidDegraded", ResetDevice;
+    notice UNKNOWN = "XidUnknown", None;
+    notice STORM = "XidStorm", None;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "xid",
-    title: "Xid (GPU errors)",
-    what: "NVIDIA's Xids, one finding a GPU and reason, repeats folded. What decides, in this order: `xid.overrides`, the driver's own verdict (Xid 154), NVLink's severity word, the table of codes. Applications' errors (13, 31, 43, 45, 68, 69) are counted and never touch the node, nor do unknown codes. A fatal one clears by a reboot, when the driver says that it recovered (Xid 154), or when the driver was unloaded and loaded again after it and the GPU answers on the bus, and the GPU stays quiet for `quiet`; never because the agent restarted. Drivers before 565 say nothing in the log when a GPU is reset: there a reset without a reload of the driver clears nothing, unless `policy.xid.fatal_for` sets an end.",
-    reasons: REASONS,
-    timing: |policy| policy.xid.timing(),
-    run,
-};
 
 /// One code that stands on one GPU.
 struct Standing<'a> {

@@ -4,25 +4,25 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
-mod table;
-
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use super::Action;
 use super::policy::{XidAction, XidOverride};
-use table::Remedy;
-
+use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 /// What to do about a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Disposition {
     /// The fault is over: clears what the same GPU raised.
     Clear,
     /// Counted; no effect on the node.
     Ignore,
     /// The code is unknown: shown, without effect on the verdict.
+    #[default]
     Report,
     /// A program's fault: shown, the node is fine.
     App,
@@ -81,9 +81,7 @@ pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
             },
             class: "nvlink",
             meaning: "NVSwitch error",
-            remedy: table::FABRIC.1,
-            action: table::FABRIC.0,
-            ..by_table(0)
+            ..by_table(0).remedied("fabric")
         }),
         _ => None,
     }
@@ -95,25 +93,57 @@ pub fn class(code: u32) -> &'static str {
     by_table(code).class
 }
 
+/// The table, `xid_codes.toml`.
+static TABLE: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("xid_codes.toml")));
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+struct Table {
+    unknown: Code,
+    codes: BTreeMap<u32, Code>,
+    remedies: BTreeMap<&'static str, Remedy>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Code {
+    class: &'static str,
+    disposition: Disposition,
+    meaning: &'static str,
+    remedy: &'static str,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Remedy {
+    action: Action,
+    text: &'static str,
+}
+
 fn by_table(code: u32) -> Ruling {
-    let unknown = &(
-        code,
-        "unknown",
-        Disposition::Report,
-        "unknown Xid code",
-        table::LOOK_UP,
-    );
-    let (_, class, disposition, meaning, (action, remedy)) =
-        *table::lookup(code).unwrap_or(unknown);
-    Ruling {
-        disposition,
+    let row = TABLE.codes.get(&code).unwrap_or(&TABLE.unknown);
+    let ruling = Ruling {
+        disposition: row.disposition,
         overridden: false,
-        class,
-        meaning,
-        remedy,
-        action,
+        class: row.class,
+        meaning: row.meaning,
+        remedy: "",
+        action: Action::None,
         count: 1,
         within: Duration::ZERO,
+    };
+    ruling.remedied(row.remedy)
+}
+
+impl Ruling {
+    /// With a remedy of the table.
+    fn remedied(self, name: &str) -> Self {
+        let known = TABLE.remedies.get(name).copied().unwrap_or_default();
+        Ruling {
+            remedy: known.text,
+            action: known.action,
+            ..self
+        }
     }
 }
 
@@ -127,44 +157,25 @@ pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Rulin
         ruling.count = o.count.max(1);
         ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);
     } else if let Some((_, to)) = detail.recovery {
-        (ruling.disposition, (ruling.action, ruling.remedy)) = recovery(to);
+        let (disposition, remedy) = recovery(to);
+        ruling = ruling.remedied(remedy);
+        ruling.disposition = disposition;
     } else if let Some(disposition) = detail.nvlink.as_ref().and_then(|n| nvlink(code, n)) {
         ruling.disposition = disposition;
     }
     ruling
 }
 
-/// Xid 154's verdict in the operator's terms.
-fn recovery(to: RecoveryAction) -> (Disposition, Remedy) {
+/// Xid 154's verdict in the operator's terms, with the name of its remedy.
+fn recovery(to: RecoveryAction) -> (Disposition, &'static str) {
     match to {
-        RecoveryAction::None => (
-            Disposition::Clear,
-            (Action::None, "Nothing: the driver says it recovered."),
-        ),
-        RecoveryAction::GpuReset => (Disposition::Fatal, table::RESET),
-        RecoveryAction::NodeReboot => (Disposition::Fatal, table::REBOOT),
-        RecoveryAction::DrainP2p => (
-            Disposition::Fatal,
-            (
-                Action::ResetDevice,
-                "Drain the jobs that use peer-to-peer traffic with this GPU, then reset it.",
-            ),
-        ),
-        RecoveryAction::DrainAndReset => (
-            Disposition::Fatal,
-            (
-                Action::ResetDevice,
-                "Drain the jobs on this GPU, then reset it.",
-            ),
-        ),
-        RecoveryAction::RecoverImex => (
-            Disposition::Degraded,
-            (
-                Action::FixConfiguration,
-                "Recover the IMEX domain: restart its service on the rack's nodes.",
-            ),
-        ),
-        RecoveryAction::Other(_) => (Disposition::Degraded, table::LOOK_UP),
+        RecoveryAction::None => (Disposition::Clear, "recovered"),
+        RecoveryAction::GpuReset => (Disposition::Fatal, "reset"),
+        RecoveryAction::NodeReboot => (Disposition::Fatal, "reboot"),
+        RecoveryAction::DrainP2p => (Disposition::Fatal, "drain_p2p"),
+        RecoveryAction::DrainAndReset => (Disposition::Fatal, "drain_and_reset"),
+        RecoveryAction::RecoverImex => (Disposition::Degraded, "recover_imex"),
+        RecoveryAction::Other(_) => (Disposition::Degraded, "look_up"),
     }
 }
 
@@ -183,5 +194,42 @@ fn nvlink(code: u32, n: &NvLink) -> Option<Disposition> {
             (whole && harmless).then_some(Disposition::Ignore)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Disposition::{App, Fatal, Ignore};
+    use super::*;
+
+    #[test]
+    fn every_row_is_read_and_has_its_remedy() {
+        let table: Table = toml::from_str(include_str!("xid_codes.toml")).unwrap();
+        assert_eq!(table.codes.len(), 73);
+        for row in table.codes.values().chain([&table.unknown]) {
+            assert!(table.remedies.contains_key(row.remedy), "{}", row.remedy);
+        }
+        for to in (0..=6).map(RecoveryAction::from_code) {
+            assert!(table.remedies.contains_key(recovery(to).1), "{to:?}");
+        }
+        assert!(table.remedies.contains_key("fabric"));
+        assert_eq!(by_table(7).meaning, "unknown Xid code");
+    }
+
+    #[test]
+    fn application_codes_never_touch_the_node() {
+        for code in [13, 31, 43, 45, 68, 69] {
+            let disposition = by_table(code).disposition;
+            assert!(matches!(disposition, App | Ignore), "{code}");
+        }
+    }
+
+    #[test]
+    fn codes_that_take_a_gpu_away() {
+        for code in [
+            46, 48, 62, 64, 74, 79, 95, 110, 119, 120, 136, 140, 143, 158, 167,
+        ] {
+            assert_eq!(by_table(code).disposition, Fatal, "{code}");
+        }
     }
 }

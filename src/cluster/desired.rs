@@ -246,7 +246,8 @@ fn message(report: &Report) -> String {
 /// The remedy of a reason that comes without a finding.
 fn remedy(reason: &str) -> Option<&'static str> {
     let mut docs = VERDICT_DOCS.iter();
-    docs.find(|doc| doc.reason == reason).map(|doc| doc.remedy)
+    docs.find(|doc| doc.reason == reason)
+        .map(|doc| doc.remedy())
 }
 
 #[cfg(test)]

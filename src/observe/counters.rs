@@ -84,12 +84,12 @@ pub const PMA_WORDS: &[&str] = &["port_xmit_data", "port_rcv_data"];
 
 /// Kind of a PMA counter by file name. Unknown names are taken as wide.
 pub fn pma_kind(name: &str) -> CounterKind {
-    PMA_SATURATING
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map_or(CounterKind::Wide, |(_, bits)| CounterKind::Saturating {
+    match PMA_SATURATING.iter().find(|(known, _)| *known == name) {
+        Some((_, bits)) => CounterKind::Saturating {
             max: (1u64 << bits) - 1,
-        })
+        },
+        None => CounterKind::Wide,
+    }
 }
 
 /// Kind of a hardware counter by driver and name.

@@ -27,9 +27,8 @@ pub struct Dot1xFacts {
 impl Dot1xFacts {
     /// Whether the supplicant is set up to authenticate this port.
     pub fn tries(&self) -> bool {
-        self.key_mgmt
-            .as_deref()
-            .is_some_and(|key_mgmt| key_mgmt.contains("802.1X"))
+        let key_mgmt = self.key_mgmt.as_deref();
+        key_mgmt.is_some_and(|key_mgmt| key_mgmt.contains("802.1X"))
     }
 
     /// Whether its last attempt failed. Refused and not answered for 60 s look alike but for
@@ -47,10 +46,9 @@ impl Dot1xFacts {
             Some(false) => "not authorized",
             None => "unknown",
         };
-        let states: Vec<String> = [("PAE", &self.pae_state), ("EAP", &self.eap_state)]
-            .into_iter()
-            .filter_map(|(name, state)| Some(format!("{name} {}", state.as_deref()?)))
-            .collect();
+        let states = [("PAE", &self.pae_state), ("EAP", &self.eap_state)].into_iter();
+        let states = states.filter_map(|(name, of)| Some(format!("{name} {}", of.as_deref()?)));
+        let states: Vec<String> = states.collect();
         match states.is_empty() {
             true => port.to_string(),
             false => format!("{port} ({})", states.join(", ")),

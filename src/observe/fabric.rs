@@ -1,6 +1,7 @@
 //! What is remembered of the RDMA devices themselves, so that what a device *is* can be told while
 //! it is down, renamed, reset or gone: a fault must not change it.
 
+use super::netdev::NetdevFacts;
 use super::pci::Distance;
 use super::rdma::{Function, LinkLayer, RdmaDevice};
 use super::reading::Reading;
@@ -154,21 +155,15 @@ fn remember_routes(seen: &mut SeenFabric, snapshot: &Snapshot) {
             continue;
         };
         let (sure, maybe) = default_route_above(netdev, snapshot);
-        let up = snapshot
-            .netdevs
-            .get(netdev)
-            .is_some_and(|facts| facts.value.carrier == Reading::Value(true));
+        let facts = snapshot.netdevs.get(netdev);
+        let up = facts.is_some_and(|facts| facts.value.carrier == Reading::Value(true));
         for (routes, now) in [(&mut seen.routes, sure), (&mut seen.maybe_routes, maybe)] {
             if let Some(now) = now {
                 routes.insert(port.number, now);
                 continue;
             }
-            let long_gone = routes
-                .get(&port.number)
-                .is_some_and(|(_, at)| snapshot.at.since(*at) > ROUTE_KEPT);
-            if up && long_gone {
-                routes.remove(&port.number);
-            }
+            let is_kept = |at: Millis| snapshot.at.since(at) <= ROUTE_KEPT;
+            routes.retain(|number, (_, at)| !up || *number != port.number || is_kept(*at));
         }
     }
 }
@@ -198,13 +193,9 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> (Route, Route) {
             None => {}
         }
         to_visit.extend(facts.value.master.as_deref());
-        to_visit.extend(
-            snapshot
-                .netdevs
-                .iter()
-                .filter(|(_, above)| above.value.lowers.iter().any(|lower| lower == name))
-                .map(|(above, _)| above.as_str()),
-        );
+        let is_above = |of: &NetdevFacts| of.lowers.iter().any(|lower| lower == name);
+        let above = (snapshot.netdevs.iter()).filter(|(_, of)| is_above(&of.value));
+        to_visit.extend(above.map(|(above, _)| above.as_str()));
     }
     (None, maybe)
 }

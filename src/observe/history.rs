@@ -20,7 +20,7 @@ use super::snapshot::Snapshot;
 pub use super::totals::Totals;
 use super::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Name in [`History::other`] of the records that the kernel log overwrote before they were read.
@@ -331,12 +331,9 @@ impl History {
     fn prune(&mut self) {
         let over = self.devices.len().saturating_sub(MAX_DEVICES);
         if over > 0 {
-            let mut gone: Vec<_> = (self.devices.iter())
-                .filter(|(_, seen)| seen.missed > 0)
-                .map(|(key, seen)| (seen.main_function, seen.last_seen, key.clone()))
-                .collect();
-            gone.sort();
-            for (_, _, key) in gone.into_iter().take(over) {
+            let gone = self.devices.iter().filter(|(_, seen)| seen.missed > 0);
+            let gone = gone.map(|(key, seen)| (seen.main_function, seen.last_seen, key.clone()));
+            for (_, _, key) in BTreeSet::from_iter(gone).into_iter().take(over) {
                 self.devices.remove(&key);
             }
         }
@@ -344,10 +341,9 @@ impl History {
         // that was ever listed.
         if over > 0 || self.ports.len().max(self.totals.link_edges.len()) > 2 * MAX_DEVICES {
             let devices = &self.devices;
-            self.ports
-                .retain(|key, _| devices.contains_key(&key.device));
-            let edges = &mut self.totals.link_edges;
-            edges.retain(|key, _| devices.contains_key(&key.device));
+            let is_known = |key: &PortKey| devices.contains_key(&key.device);
+            self.ports.retain(|key, _| is_known(key));
+            self.totals.link_edges.retain(|key, _| is_known(key));
         }
     }
 
@@ -422,9 +418,6 @@ fn port_of<'a>(snapshot: &'a Snapshot, key: &PortKey) -> Option<(&'a RdmaDevice,
 
 /// All ports of a snapshot with their devices.
 pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (&RdmaDevice, &RdmaPort)> + '_ {
-    let devices = snapshot
-        .devices
-        .iter()
-        .flat_map(|devices| devices.value.iter());
+    let devices = (snapshot.devices.iter()).flat_map(|devices| devices.value.iter());
     devices.flat_map(|device| device.ports.iter().map(move |port| (device, port)))
 }

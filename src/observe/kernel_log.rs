@@ -250,14 +250,11 @@ impl KernelLog {
     /// Makes room: hundreds of virtual functions that log link changes must not crowd out a failing
     /// NIC.
     fn drop_idle_device(&mut self) {
-        let idle = self
-            .devices
-            .iter()
-            .filter(|(_, device)| device.notes.keys().all(|note| note.is_everyday()))
-            .min_by_key(|(_, device)| device.notes.values().map(|seen| seen.last).max())
-            .map(|(address, _)| address.clone());
-        if let Some(address) = idle {
-            self.devices.remove(&address);
+        let is_idle = |of: &DeviceLog| of.notes.keys().all(|note| note.is_everyday());
+        let last = |of: &DeviceLog| of.notes.values().map(|seen| seen.last).max();
+        let idle = self.devices.iter().filter(|(_, device)| is_idle(device));
+        if let Some((address, _)) = idle.min_by_key(|(_, device)| last(device)) {
+            self.devices.remove(&address.clone());
         }
     }
 }

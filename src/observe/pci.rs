@@ -29,6 +29,14 @@ pub struct PciFacts {
     pub sriov: BTreeMap<String, SriovFacts>,
 }
 
+impl PciFacts {
+    /// Functions of the GPUs, with their addresses.
+    pub fn gpu_functions(&self) -> impl Iterator<Item = (&Bdf, &PciFunction)> {
+        let function = |gpu: &Bdf| self.functions.get(&gpu.to_string());
+        (self.gpus.iter()).filter_map(move |gpu| Some((gpu, function(gpu)?)))
+    }
+}
+
 /// SR-IOV of one physical network function (`sriov_totalvfs`, `sriov_numvfs`, `virtfnN`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SriovFacts {
@@ -61,6 +69,13 @@ pub struct BareNic {
     /// Its own directory holds an RDMA device, which the class does not show: that it has none is not
     /// known.
     pub unseen: bool,
+}
+
+impl PciFunction {
+    /// Whether it was given to a virtual machine or to a driver in user space.
+    pub fn is_given_away(&self) -> bool {
+        (self.driver.as_deref()).is_some_and(gives_away)
+    }
 }
 
 impl BareNic {

@@ -70,10 +70,8 @@ impl PodFacts {
             name.len() + 2 * size_of::<ContainerFacts>() + texts(&of.env) + rdma
         });
         let names = self.uid.len() + self.namespace.len() + self.name.len();
-        let job = self
-            .job
-            .as_ref()
-            .map_or(0, |job| job.kind.len() + job.name.len());
+        let job = self.job.as_ref();
+        let job = job.map_or(0, |job| job.kind.len() + job.name.len());
         size_of::<Self>() + names + job + containers.sum::<usize>()
     }
 

@@ -64,11 +64,8 @@ pub struct Snapshot {
 impl Snapshot {
     /// Health of a source for a subject (or a part of it, `eth0/…`), or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&SourceHealth> {
-        let of_source = || {
-            self.sources
-                .values()
-                .filter(|health| &*health.source == source)
-        };
+        let is_of = |health: &&SourceHealth| &*health.source == source;
+        let of_source = || self.sources.values().filter(is_of);
         let names_it = |health: &&SourceHealth| {
             let rest = health.subject.strip_prefix(subject);
             let is_part = |rest: &str| !subject.is_empty() && rest.starts_with('/');
@@ -142,10 +139,8 @@ impl Snapshot {
         now: Millis,
         stale_after: Duration,
     ) -> bool {
-        now.since(at) <= stale_after
-            || self
-                .health(source, subject)
-                .is_none_or(|health| health.stalled_since.is_none() && health.fault.is_none())
+        let health = || self.health(source, subject);
+        now.since(at) <= stale_after || health().is_none_or(|health| !health.fails())
     }
 }
 
@@ -179,6 +174,13 @@ pub struct SourceHealth {
     /// How it is read, where there is more than one way: of the kernel log `device` (`/dev/kmsg`,
     /// or a file in its place) or `syslog` (syslog(2)).
     pub via: Option<Arc<str>>,
+}
+
+impl SourceHealth {
+    /// Whether the last read failed, or is out beyond its deadline.
+    pub fn fails(&self) -> bool {
+        self.fault.is_some() || self.stalled_since.is_some()
+    }
 }
 
 #[cfg(test)]

@@ -104,11 +104,7 @@ impl Track {
         if by > 0 {
             self.steps.push_back((at, by));
             let keep_from = at.minus(KEEP);
-            while self
-                .steps
-                .front()
-                .is_some_and(|(step_at, _)| *step_at < keep_from)
-            {
+            while (self.steps.front()).is_some_and(|(step_at, _)| *step_at < keep_from) {
                 self.steps.pop_front();
             }
             if self.steps.len() > MAX_STEPS {
@@ -164,12 +160,8 @@ impl Track {
         }
         self.previous?;
         let start = window.start();
-        let by = self
-            .steps
-            .iter()
-            .filter(|(at, _)| *at > start)
-            .map(|(_, by)| *by)
-            .fold(0, u64::saturating_add);
+        let steps = self.steps.iter().filter(|(at, _)| *at > start);
+        let by = steps.map(|(_, by)| *by).fold(0, u64::saturating_add);
         let watched_from = self.baseline?.max(start);
         Some(Increase {
             by,

@@ -30,10 +30,8 @@ pub struct VfLinks {
 impl VfLinks {
     /// Numbers of those in a state.
     pub fn in_state(&self, state: VfLink) -> impl Iterator<Item = u32> {
-        let states = self.states.iter();
-        states
-            .filter(move |(_, is)| **is == state)
-            .map(|(number, _)| *number)
+        let states = self.states.iter().filter(move |(_, is)| **is == state);
+        states.map(|(number, _)| *number)
     }
 
     /// Numbers of those that are switched off, as people write them (`0-3, 6`); none: no one is.
@@ -45,13 +43,11 @@ impl VfLinks {
                 _ => runs.push((number, number)),
             }
         }
-        let told: Vec<String> = runs
-            .iter()
-            .map(|(first, last)| match first == last {
-                true => first.to_string(),
-                false => format!("{first}-{last}"),
-            })
-            .collect();
+        let told = runs.iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        });
+        let told: Vec<String> = told.collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
 }

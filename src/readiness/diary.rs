@@ -72,15 +72,13 @@ fn seconds<S: serde::Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Err
     to.serialize_f64(span.as_secs_f64())
 }
 
-/// Identity of a finding over its life: check, key, reason.
-type Id = (String, String, String);
-
 /// Writes down what differs from one evaluation to the next.
 #[derive(Debug, Default)]
 pub struct Diary {
     entries: Arc<[Entry]>,
     state: Option<State>,
-    standing: BTreeMap<Id, (What, Millis)>,
+    /// By [`Finding::id`].
+    standing: BTreeMap<String, (What, Millis)>,
 }
 
 impl Diary {
@@ -96,11 +94,7 @@ impl Diary {
         let mut new = Vec::new();
         let mut standing = BTreeMap::new();
         for finding in findings {
-            let id = (
-                finding.check.clone(),
-                finding.key.clone(),
-                finding.reason.clone(),
-            );
+            let id = finding.id();
             let what = What {
                 check: finding.check.clone(),
                 subject: finding.subject.clone(),

@@ -146,11 +146,8 @@ impl TaintHysteresis {
             self.clears.pop_front();
         }
         let doublings = u32::try_from(self.clears.len()).unwrap_or(u32::MAX);
-        let wait = self
-            .times
-            .clear
-            .saturating_mul(2u32.saturating_pow(doublings));
-        wait.min(self.times.clear_max)
+        let factor = 2u32.saturating_pow(doublings);
+        (self.times.clear.saturating_mul(factor)).min(self.times.clear_max)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every metric family that the agent can export, from `catalogue.toml`: the one table that the
 //! encoder, `docs/metrics.md` and the tests read.
 
+use crate::data_files::embedded;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -54,14 +55,6 @@ pub static BENCHMARKS: LazyLock<Vec<Family>> = LazyLock::new(|| table("benchmark
 fn table(name: &str) -> Vec<Family> {
     let mut tables: BTreeMap<&str, Vec<Family>> = embedded(include_str!("catalogue.toml"));
     tables.remove(name).unwrap_or_default()
-}
-
-/// A data file of the program. The tests hold that each can be read.
-pub(super) fn embedded<T: Deserialize<'static> + Default>(text: &'static str) -> T {
-    toml::from_str(text).unwrap_or_else(|error| {
-        tracing::error!(%error, "data file of the program could not be read");
-        T::default()
-    })
 }
 
 /// The family of a name.

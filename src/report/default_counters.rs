@@ -1,8 +1,8 @@
 //! Which counters are exported by default. A fixed choice by driver and link layer, never by value:
 //! a series that appears with its first error has lost that error for `rate()`.
 
-use super::catalogue::embedded;
 use super::port_view::ReportedPort;
+use crate::data_files::embedded;
 use crate::observe::counters::{Counts, PMA_SATURATING, PortCounters};
 use crate::observe::rdma::LinkLayer;
 use serde::Deserialize;

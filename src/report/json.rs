@@ -39,8 +39,8 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
     let notes = readiness::explained(&report.reasons).map(|doc| {
         object! {
             reason: doc.reason,
-            message: doc.meaning,
-            remedy: doc.remedy,
+            message: doc.meaning(),
+            remedy: doc.remedy(),
             action: doc.action,
         }
     });

@@ -31,8 +31,8 @@ impl Report {
                 finding.key = format!("pod {number}");
             }
             conceal(&mut finding.subject);
-            finding.message = doc.meaning.into();
-            finding.remedy = doc.remedy.into();
+            finding.message = doc.meaning().into();
+            finding.remedy = doc.remedy().into();
             finding.evidence.clear();
         }
         let mut diary = report.diary.to_vec();
@@ -45,7 +45,7 @@ impl Report {
             if let Some(doc) = of_pods(&what.check, &what.reason) {
                 conceal(&mut what.subject);
                 if let Some(message) = message {
-                    *message = doc.meaning.into();
+                    *message = doc.meaning().into();
                 }
             }
         }

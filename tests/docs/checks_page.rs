@@ -34,7 +34,7 @@ pub fn checks_markdown() -> String {
             page,
             "| [`{id}`](#{id}) | {title} | {reasons} |",
             id = check.id,
-            title = check.title,
+            title = check.title(),
             reasons = reasons.join(" ")
         );
     }
@@ -87,7 +87,9 @@ fn section(page: &mut String, check: &Check) {
     let _ = write!(
         page,
         "\n## {}\n\n{}. {}\n\n| reason | status | meaning | what to do | action |\n|---|---|---|---|---|\n",
-        check.id, check.title, check.what
+        check.id,
+        check.title(),
+        check.what()
     );
     for doc in check.reasons {
         let (status, action) = (status(doc), word(&doc.action));
@@ -95,8 +97,8 @@ fn section(page: &mut String, check: &Check) {
             page,
             "| `{}` | {status} | {} | {} | `{action}` |",
             doc.reason,
-            doc.meaning.replace('|', "\\|"),
-            doc.remedy.replace('|', "\\|"),
+            doc.meaning().replace('|', "\\|"),
+            doc.remedy().replace('|', "\\|"),
         );
     }
 }
@@ -116,7 +118,9 @@ fn verdict_markdown() -> String {
         let action = word(&doc.action);
         format!(
             "| `{}` | {} | {} | `{action}` |\n",
-            doc.reason, doc.meaning, doc.remedy
+            doc.reason,
+            doc.meaning(),
+            doc.remedy()
         )
     });
     format!(

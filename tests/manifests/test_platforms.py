@@ -4,6 +4,7 @@ import copy
 import fnmatch
 import os
 import re
+import tomllib
 import unittest
 
 import example_checks
@@ -203,9 +204,8 @@ class Tcpxo(unittest.TestCase):
 
 def shapes() -> list:
     """Rows of the agent's table: provider, patterns of types, devices, fabric."""
-    rows = re.findall(r'^    (Aws|Azure|Gcp|Oci|Nvidia) "[^"]+" \[(.*?)\]\s(\d+) (\w+)',
-                      (ROOT / "src/check/profile/table.rs").read_text(), re.MULTILINE | re.DOTALL)
-    return [(provider, re.findall(r'"(.*?)"', types), devices, fabric) for provider, types, devices, fabric in rows]
+    table = tomllib.loads((ROOT / "src/check/profile/table.toml").read_text())
+    return [(row["provider"], row["types"], str(row["rails"][0]), row["fabric"]) for row in table["shape"]]
 
 
 def accepts(row: tuple, name: str) -> bool:
@@ -214,7 +214,7 @@ def accepts(row: tuple, name: str) -> bool:
 
 
 class Shapes(unittest.TestCase):
-    pages = {"Aws": "aws-efa", "Azure": "azure-ib", "Gcp": "gcp-tcpxo", "Oci": "oci-roce"}
+    pages = {"aws": "aws-efa", "azure": "azure-ib", "gcp": "gcp-tcpxo", "oci": "oci-roce"}
 
     def named(self, page: str) -> list:
         """Name and number of devices, by the page's table."""
@@ -230,7 +230,7 @@ class Shapes(unittest.TestCase):
             if provider in self.pages:
                 with self.subTest(types[0]):
                     # gVNIC rails are no RDMA devices.
-                    must = "0" if fabric == "Gvnic" else devices
+                    must = "0" if fabric == "gvnic" else devices
                     found = {number for name, number in self.named(self.pages[provider]) if accepts(row, name)}
                     self.assertEqual(found, {must})
 

@@ -222,7 +222,7 @@ fn what_is_no_fault_gives_no_cause() {
 fn every_cause_has_a_remedy_of_its_own() {
     let mut seen = std::collections::BTreeSet::new();
     for cause in Failure::ALL {
-        let text = remedy(*cause);
+        let text = remedy(cause);
         let sentences = text.matches(". ").count();
         assert!(text.ends_with('.') && sentences > 0, "{cause:?}: {text}");
         assert!(seen.insert(text), "{cause:?}: {text}");

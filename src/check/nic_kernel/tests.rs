@@ -1,5 +1,6 @@
 use super::super::testing::{Node, nic};
 use super::*;
+use crate::check::roles::Role;
 use crate::observe::kernel::{KernelEvent, What};
 use crate::observe::rdma::{PhysState, PortState};
 

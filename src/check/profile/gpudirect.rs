@@ -1,92 +1,18 @@
 //! How GPUDirect RDMA is had on a fabric, and what does not exist there: told in the report, so that
 //! it is not searched for, and held against the checks by a test over every shape.
 
+use super::table::{GpuDirectTcp, facts};
 use super::{Fabric, Profile, Provider};
-
-/// GPUDirect over gVNICs: NCCL's plugin hands GPU memory to a daemon alongside the job (RxDM), which
-/// alone drives the interfaces. Google's A3 High has the first, A3 Mega the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GpuDirectTcp {
-    /// GPUDirect-TCPX (A3 High).
-    Tcpx,
-    /// GPUDirect-TCPXO, NCCL's plugin FasTrak.
-    Tcpxo,
-}
-
-impl GpuDirectTcp {
-    /// Display name in report and page.
-    pub fn name(self) -> &'static str {
-        match self {
-            GpuDirectTcp::Tcpx => "TCPX",
-            GpuDirectTcp::Tcpxo => "TCPXO",
-        }
-    }
-
-    /// What Google's manifests call the daemon's container.
-    pub fn container(self) -> &'static str {
-        match self {
-            GpuDirectTcp::Tcpx => "tcpx-daemon",
-            GpuDirectTcp::Tcpxo => "tcpxo-daemon",
-        }
-    }
-
-    /// Its image, without the version.
-    pub fn image(self) -> &'static str {
-        match self {
-            GpuDirectTcp::Tcpx => "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpx/tcpgpudmarxd-dev",
-            GpuDirectTcp::Tcpxo => {
-                "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev"
-            }
-        }
-    }
-}
 
 impl Fabric {
     /// What GPUDirect RDMA takes there, for people; none where there is nothing to take it over.
     pub fn gpudirect(self) -> Option<&'static str> {
-        match self {
-            Fabric::Efa => Some(
-                "DMA-BUF with NVIDIA's open kernel modules, or the efa driver's own peer memory",
-            ),
-            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
-                Some("DMA-BUF with NVIDIA's open kernel modules, or nvidia_peermem")
-            }
-            Fabric::Gvnic => Some(
-                "no module: the daemon alongside the job imports DMA-BUF (/dev/dmabuf_import_helper)",
-            ),
-            Fabric::None => None,
-        }
+        facts(self).gpudirect
     }
 
-    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does
-    /// it. (NVIDIA's open kernel module with DMA-BUF, or nvidia_peermem; EFA takes DMA-BUF or its
-    /// own driver's provider; TCPX and TCPXO are a daemon's in the pod.)
+    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does it.
     pub fn gpudirect_modules(self) -> &'static [&'static str] {
-        match self {
-            Fabric::Efa => &["nvidia (open)", "efa"],
-            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
-                &["nvidia (open)", "nvidia_peermem"]
-            }
-            Fabric::Gvnic | Fabric::None => &[],
-        }
-    }
-
-    /// What such a fabric does not have, so that it is not searched for.
-    pub fn lacks(self) -> &'static [&'static str] {
-        match self {
-            Fabric::Efa => &[
-                "link layer",
-                "link state",
-                "port counters",
-                "PFC",
-                "GIDs but one",
-                "nvidia_peermem",
-            ],
-            Fabric::Gvnic => &["RDMA devices", "GID tables", "PFC", "nvidia_peermem"],
-            Fabric::Infiniband => &["PFC", "RoCE GIDs"],
-            Fabric::Roce | Fabric::Mellanox => &[],
-            Fabric::None => &["RDMA devices"],
-        }
+        &facts(self).modules
     }
 }
 
@@ -96,18 +22,14 @@ impl Profile {
         match (self.fabric(), self.provider) {
             // `isr` sizes have it, `is` sizes of the same machine do not.
             (Some(Fabric::None), Some(Provider::Azure)) => &["InfiniBand", "RDMA devices"],
-            (Some(fabric), _) => fabric.lacks(),
+            (Some(fabric), _) => &facts(fabric).lacks,
             (None, _) => &[],
         }
     }
 
     /// The daemon's transport, where the machine is one of those that need it.
     pub fn gpudirect_tcp(&self) -> Option<GpuDirectTcp> {
-        match self.shape?.name {
-            "GCP a3-highgpu-8g" => Some(GpuDirectTcp::Tcpx),
-            "GCP a3-megagpu-8g" => Some(GpuDirectTcp::Tcpxo),
-            _ => None,
-        }
+        self.shape?.gpudirect_tcp
     }
 
     /// Whether the shape's accelerators are not NVIDIA's.
@@ -133,7 +55,7 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SHAPES, Source};
+    use super::super::{Source, shapes};
     use super::*;
 
     fn of(shape: &'static super::super::Shape) -> Profile {
@@ -147,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_shape_says_what_gpudirect_takes_and_what_is_not_there() {
-        for shape in SHAPES {
+        for shape in shapes() {
             let profile = of(shape);
             let (takes, lacks) = (shape.fabric.gpudirect(), profile.lacks());
             let rdma = !lacks.contains(&"RDMA devices");
@@ -182,10 +104,12 @@ mod tests {
             let something = !profile.has_others_gpus() || !lacks.is_empty();
             assert_eq!(told, something, "{}", shape.name);
         }
-        let with_daemon = SHAPES
+        let with_daemon = shapes()
             .iter()
             .filter(|shape| of(shape).gpudirect_tcp().is_some());
-        let gvnic = SHAPES.iter().filter(|shape| shape.fabric == Fabric::Gvnic);
+        let gvnic = shapes()
+            .iter()
+            .filter(|shape| shape.fabric == Fabric::Gvnic);
         assert!(with_daemon.eq(gvnic));
     }
 

@@ -9,19 +9,18 @@ mod gpudirect;
 pub mod table;
 mod words;
 
-use crate::check::roles::{Role, RoleFacts, RoleOverrides, ShapeSays};
+use crate::check::roles::{RoleFacts, RoleOverrides, ShapeSays, rail_keys};
 use crate::glob;
+use crate::observe::history::ports_of;
 use crate::observe::machine::MachineFacts;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
 use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::section;
 use crate::units::{BitsPerSec, PortKey};
-pub use gpudirect::GpuDirectTcp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-pub use table::{SHAPES, Shape, Sure};
+use std::collections::{BTreeMap, BTreeSet};
+pub use table::{GpuDirectTcp, Shape, Sure, shapes};
 
 section! {
     /// The machine's shape: what its fabric should consist of.
@@ -92,7 +91,7 @@ impl Provider {
 }
 
 /// What rails are made of, with what does not exist there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fabric {
     /// Elastic Fabric Adapters: no link layer, no PFC, no port counters; a constant port state.
@@ -110,21 +109,9 @@ pub enum Fabric {
 }
 
 impl Fabric {
-    /// Rails of it, for people.
-    pub fn rails(self) -> &'static str {
-        match self {
-            Fabric::Efa => "EFA devices",
-            Fabric::Infiniband => "InfiniBand rails",
-            Fabric::Roce => "RoCE rails",
-            Fabric::Mellanox => "rails",
-            Fabric::Gvnic => "gVNIC rails",
-            Fabric::None => "rails",
-        }
-    }
-
     /// So many rails of it, for people: `8 RoCE rails`.
     pub fn so_many(self, count: usize) -> String {
-        let rails = self.rails();
+        let rails = table::facts(self).rails;
         let one = rails.strip_suffix('s').filter(|_| count == 1);
         format!("{count} {}", one.unwrap_or(rails))
     }
@@ -220,7 +207,7 @@ pub fn by_type(text: &str) -> Option<&'static Shape> {
     let of_sagemaker = text.strip_prefix("ml.");
     let name = of_sagemaker.unwrap_or(&text);
     let fits = |shape: &&Shape| shape.types.iter().any(|of| glob::matches(of, name));
-    let found = SHAPES.iter().find(fits);
+    let found = shapes().iter().find(fits);
     found.filter(|shape| of_sagemaker.is_none() || shape.provider == Provider::Aws)
 }
 
@@ -242,22 +229,20 @@ fn by_product(machine: &MachineFacts) -> Option<&'static Shape> {
 /// cloud-init goes by, too (DataSourceAzure, DataSourceOracle); a Hyper-V guest without the tag is
 /// not Azure's.
 fn provider(machine: &MachineFacts) -> Option<Provider> {
-    let is = |field: &Option<String>, text: &str| {
-        (field.as_deref()).is_some_and(|field| field.trim().eq_ignore_ascii_case(text))
-    };
-    if is(&machine.asset_tag, "7783-7084-3265-9085-8269-3286-77") {
-        Some(Provider::Azure)
-    } else if is(&machine.asset_tag, "OracleCloud.com") {
-        Some(Provider::Oci)
-    } else if is(&machine.vendor, "Amazon EC2") {
-        Some(Provider::Aws)
-    } else if is(&machine.vendor, "Google") {
-        Some(Provider::Gcp)
-    } else if is(&machine.vendor, "NVIDIA") {
-        Some(Provider::Nvidia)
-    } else {
-        None
-    }
+    let by_text = [
+        (
+            &machine.asset_tag,
+            "7783-7084-3265-9085-8269-3286-77",
+            Provider::Azure,
+        ),
+        (&machine.asset_tag, "OracleCloud.com", Provider::Oci),
+        (&machine.vendor, "Amazon EC2", Provider::Aws),
+        (&machine.vendor, "Google", Provider::Gcp),
+        (&machine.vendor, "NVIDIA", Provider::Nvidia),
+    ];
+    let is = |field: &str, text: &str| field.trim().eq_ignore_ascii_case(text);
+    let mut known = by_text.into_iter();
+    known.find_map(|(field, text, of)| is(field.as_deref()?, text).then_some(of))
 }
 
 /// What this machine is, the first that tells: settings, label, DMI, drivers; else what is seen.
@@ -273,8 +258,8 @@ pub fn find(
     let mut profile = Profile {
         provider: machine.and_then(provider),
         instance_type: label
-            .or(ec2.and_then(|machine| machine.product.as_deref()))
-            .map(str::to_string),
+            .map(str::to_string)
+            .or(ec2.and_then(|machine| machine.product.clone())),
         resource: Some(settings.resource.clone()).filter(|resource| !resource.is_empty()),
         roles_set: *overrides != RoleOverrides::default(),
         ..Profile::default()
@@ -346,34 +331,23 @@ fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'stati
 
 /// What of the rails is seen.
 fn see(profile: &mut Profile, snapshot: &Snapshot, roles: &BTreeMap<PortKey, RoleFacts>) {
-    let is_rail = |key: &PortKey| roles.get(key).is_some_and(|facts| facts.role == Role::Rail);
-    profile.rails = roles.keys().filter(|key| is_rail(key)).count();
-    let devices = snapshot.devices.as_ref().map(|d| Arc::clone(&d.value));
-    for device in devices.iter().flat_map(|devices| devices.iter()) {
-        for port in &device.ports {
-            let key = device.port_key(port.number);
-            if !is_rail(&key) {
-                continue;
-            }
-            profile.seen = profile.seen.or(Some(kind(device, port.link_layer)));
-            let link = snapshot.links.get(&key).map(|link| &link.value);
-            let up = link.filter(|link| link.state.value().is_some_and(|state| state.is_up()));
-            let netdev = port
-                .netdev
-                .as_ref()
-                .and_then(|name| snapshot.netdevs.get(name));
-            let speed = netdev
-                .and_then(|netdev| netdev.value.speed_mbps.value())
-                .copied();
-            let rate = up.and_then(|link| {
-                let told = link.rate.value()?.rate;
-                true_rate(port.link_layer, &device.driver, told, speed)
-            });
-            profile.rate = match (profile.rate, rate) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+    let rails: BTreeSet<&PortKey> = rail_keys(roles).collect();
+    profile.rails = rails.len();
+    for (device, port) in ports_of(snapshot) {
+        let key = device.port_key(port.number);
+        if !rails.contains(&key) {
+            continue;
         }
+        profile.seen = profile.seen.or(Some(kind(device, port.link_layer)));
+        let rate = || {
+            let link = &snapshot.links.get(&key)?.value;
+            let told = link.state.value().filter(|state| state.is_up());
+            let told = told.and(link.rate.value())?.rate;
+            let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
+            let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
+            true_rate(port.link_layer, &device.driver, told, speed.copied())
+        };
+        profile.rate = [profile.rate, rate()].into_iter().flatten().min();
     }
 }
 

@@ -10,47 +10,22 @@ mod vfs;
 
 use super::expected::{Attribute, Because, Sources};
 use super::profile::{Fabric, Sure};
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Context, ReasonDoc, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
 
-reasons! {
-    degraded FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider,
-        "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all; failing where the bus of a DGX, which can be counted, shows no RDMA-capable NIC.",
-        "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.";
-    notice MISSING = "ResourceMissing", FixConfiguration,
-        "Rails and GPUs are there, the Node offers GPUs, and no RDMA resource at all: pods that ask for GPUs alone run here without RDMA, and nothing tells them. Counts for the verdict where `platform.resource` names the resource. A notice elsewhere: on the host's network, or with resource claims (DRA), pods need none.",
-        "Look for the device plugin's pod on this node (EFA, RDMA shared, SR-IOV network device plugin; network operator): `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`. Devices by DRA are `kubectl get resourceslices`. If pods are meant to go without, mute the check.";
-    degraded FEWER = "ResourceFewerThanDevices", FixConfiguration,
-        "The device plugin offers fewer devices than the kernel has, or none any more: gangs that need all of them do not fit here. None of what there was (capacity, now or since the agent started) counts for the verdict, in virtual machines, too. A notice where the plugin may have been told to offer fewer, and where a virtual machine's number is only the shape's.",
-        "Restart the device plugin's pod on this node, and read its log: it lists devices when it starts, and drops what it takes for unhealthy.";
-    degraded MORE = "ResourceMoreThanDevices", FixConfiguration,
-        "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots, and where a virtual machine's number is only the shape's.",
-        "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts again.";
-    notice RATIO = "ResourceRatio", FixConfiguration,
-        "Devices offered per GPU are another number than rails per GPU: a job that asks by the hardware's ratio (`efaDevicesPerGPU`, `rdmaDevicesPerGPU`) gets several of one NIC and none of another.",
-        "Make as many virtual functions as there are rails (`numVfs: 1` in the policy), or have jobs ask for what the message says.";
-    notice GPU_MISMATCH = "GpuResourceMismatch", FixConfiguration,
-        "The Node offers another number of GPUs than are on the PCI bus. Not judged with MIG, with time slicing, and for GPUs that are handed to virtual machines.",
-        "Look at the log of the GPU device plugin on this node, and at `nvidia-smi -L`: it takes GPUs with certain Xid errors out.";
-    pub(super) notice WITHOUT_VERBS = "VfsWithoutVerbs", FixConfiguration,
-        "Virtual functions of the rails are bound to `vfio-pci`, which makes no verbs device, while a resource by its name stands for RDMA. Counts for the verdict where all of them are bound so.",
-        "Set `deviceType: netdevice` and `isRdma: true` in the SriovNetworkNodePolicy; `vfio-pci` is for virtual machines and DPDK.";
-    pub(super) notice LINK_DISABLED = "VfLinkDisabled", FixConfiguration,
-        "Virtual functions of RoCE rails are set to `disable`: whatever the port is, a pod that gets such a function has no link. Counts for the verdict where all functions of a rail are set so. Not judged on InfiniBand, where functions are down until their pod comes.",
-        "`ip link set PF vf N state auto` on the node (the message names both). For good: `linkState: auto` in the SriovNetwork (`link_state` in the NetworkAttachmentDefinition's config), which the CNI sets again for each pod.";
+check! {
+    promised, run;
+    degraded FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider;
+    notice MISSING = "ResourceMissing", FixConfiguration;
+    degraded FEWER = "ResourceFewerThanDevices", FixConfiguration;
+    degraded MORE = "ResourceMoreThanDevices", FixConfiguration;
+    notice RATIO = "ResourceRatio", FixConfiguration;
+    notice GPU_MISMATCH = "GpuResourceMismatch", FixConfiguration;
+    pub(super) notice WITHOUT_VERBS = "VfsWithoutVerbs", FixConfiguration;
+    pub(super) notice LINK_DISABLED = "VfLinkDisabled", FixConfiguration;
 }
-
-/// The row in the table.
-pub const CHECK: Check = Check {
-    id: "promised",
-    title: "Promised and present",
-    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, whether virtual functions can be used, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone makes a node failing only where the bus of a DGX shows no NIC.",
-    reasons: REASONS,
-    timing: |policy| policy.promised.timing(),
-    run,
-};
 
 /// A resource, promised and present.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -113,7 +113,7 @@ pub(super) fn none_there(context: &Context<'_>) -> bool {
 fn usual<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
     let shape = context.profile?.shape?;
     let row = shape.resources.iter().find(|(of, _)| *of == name)?;
-    Some((shape, u64::from(row.1?)))
+    (row.1 > 0).then_some((shape, u64::from(row.1)))
 }
 
 /// The same in a virtual machine, whose functions have no physical ones next to them to count by.

@@ -3,7 +3,7 @@
 
 use super::Context;
 use crate::observe::node_resources::{is_shared_by_name, is_whole_gpus};
-use crate::observe::pci::{PciFacts, gives_away};
+use crate::observe::pci::PciFacts;
 use crate::observe::rdma::Function;
 use std::collections::BTreeSet;
 
@@ -38,9 +38,8 @@ impl Present {
 /// What there is of a resource, by its name and the number that the Node tells.
 pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
     if is_whole_gpus(name) {
-        return context
-            .pci()
-            .map_or(Present::NotTold, |pci| Present::Exactly(gpus(pci)));
+        let pci = context.pci();
+        return pci.map_or(Present::NotTold, |pci| Present::Exactly(gpus(pci)));
     }
     let Some(devices) = context.snapshot.devices.as_ref().map(|d| &d.value) else {
         return Present::NotTold;
@@ -66,21 +65,19 @@ pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
         // A guest's functions have no physical ones next to them to count by.
         return Present::NotTold;
     }
-    let sub_functions = devices
-        .iter()
-        .filter(|device| device.function == Function::SubFunction)
-        .count() as u64;
+    let of = |function| {
+        devices
+            .iter()
+            .filter(move |device| device.function == function)
+    };
+    let sub_functions = of(Function::SubFunction).count() as u64;
     let vfs: u64 = pci.sriov.values().map(|pf| u64::from(pf.enabled)).sum();
     if name.starts_with("openshift.io/") {
         // The SR-IOV operator's policies always make virtual functions, of any vendor's NICs.
         return Present::AtMost(vfs + sub_functions);
     }
     let mut whole: BTreeSet<String> = pci.bare.keys().chain(pci.sriov.keys()).cloned().collect();
-    whole.extend(
-        (devices.iter())
-            .filter(|device| device.function == Function::Physical)
-            .filter_map(|device| Some(device.pci?.to_string())),
-    );
+    whole.extend(of(Function::Physical).filter_map(|device| Some(device.pci?.to_string())));
     Present::AtMost(whole.len() as u64 + vfs + sub_functions)
 }
 
@@ -100,10 +97,6 @@ pub fn is_for_rdma(name: &str) -> bool {
 
 /// GPUs that pods could have: those that are not handed to virtual machines.
 pub(super) fn gpus(pci: &PciFacts) -> u64 {
-    let given_away = |address: &String| {
-        let function = pci.functions.get(address);
-        function.is_some_and(|f| f.driver.as_deref().is_some_and(gives_away))
-    };
-    let here = pci.gpus.iter().map(ToString::to_string);
-    here.filter(|gpu| !given_away(gpu)).count() as u64
+    let given_away = pci.gpu_functions().filter(|(_, gpu)| gpu.is_given_away());
+    (pci.gpus.len() - given_away.count()) as u64
 }

@@ -435,7 +435,7 @@ fn a_table_never_fails_a_node() {
             "{rails} {word}"
         );
     }
-    for shape in profile::SHAPES {
+    for shape in profile::shapes() {
         let mut node = with(1);
         node.profile.shape = Some(shape);
         node.profile.source = Source::InstanceType;

@@ -38,12 +38,8 @@ pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Ro
     let told = rate.map_or("never seen up".to_string(), |rate| format!("at {rate}"));
     let slower = slower_boards(ports, best, history);
     for port in ports {
-        if port
-            .device
-            .board_id
-            .as_deref()
-            .is_some_and(|board| slower.contains(board))
-        {
+        let board = port.device.board_id.as_deref();
+        if board.is_some_and(|board| slower.contains(board)) {
             let why = "of the rails' kind, but its boards are slower: another use";
             decide(roles, port, Role::Other, why);
         } else if port.kind().fits(best) {

@@ -1,7 +1,7 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
 use super::nearness::is_near;
-use super::{Port, Role, Roles, decide};
+use super::{Port, Role, Roles, decide, without};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::rdma::{Function, LinkLayer};
 use crate::units::DeviceKey;
@@ -19,15 +19,11 @@ pub(super) struct Routes<'a> {
 
 impl<'a> Routes<'a> {
     pub(super) fn of(fabric: &'a BTreeMap<DeviceKey, SeenFabric>, virtual_machine: bool) -> Self {
-        let hardware = fabric
-            .values()
-            .filter(|seen| seen.device.function != Function::Software);
-        let known = hardware
-            .flat_map(|seen| seen.routes.values())
-            .map(|(interface, _)| interface.as_str())
-            .collect();
+        let is_hardware = |seen: &&SeenFabric| seen.device.function != Function::Software;
+        let hardware = fabric.values().filter(is_hardware);
+        let routes = hardware.flat_map(|seen| seen.routes.values());
         Routes {
-            known,
+            known: routes.map(|(interface, _)| interface.as_str()).collect(),
             virtual_machine,
         }
     }
@@ -94,22 +90,7 @@ impl<'a> Routes<'a> {
         if cards.len() != 1 || !candidates().all(sister) {
             return ports;
         }
-        for port in &ports {
-            let why = "next to the port with the default route, on the same card, and the only one";
-            decide(roles, port, Role::Other, why);
-        }
-        Vec::new()
+        let why = "next to the port with the default route, on the same card, and the only one";
+        without(ports, |_| true, why, roles)
     }
-}
-
-/// Machines of a shape without a fabric: what is Ethernet is a plain NIC. Other ports are more than
-/// the table knows of, and stay.
-pub(super) fn without_ethernet<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -> Vec<Port<'a>> {
-    let (out, open): (Vec<_>, Vec<_>) =
-        (ports.into_iter()).partition(|port| port.port.link_layer == LinkLayer::Ethernet);
-    for port in out {
-        let why = "machines of this shape have no fabric";
-        decide(roles, &port, Role::Other, why);
-    }
-    open
 }

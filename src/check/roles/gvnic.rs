@@ -1,6 +1,6 @@
 //! Google's virtual NICs: an ordinary interface on most machines, the GPUs' fabric on some.
 
-use super::{Port, Role, Roles, decide};
+use super::{Port, Role, Roles, decide, without};
 use crate::observe::fabric::SeenFabric;
 use crate::units::DeviceKey;
 use std::collections::BTreeMap;
@@ -27,13 +27,11 @@ pub(super) fn unless_the_fabric<'a>(
     if !rdma && gpus && (told || gvnics.len() >= FEWEST) {
         return gvnics;
     }
-    for port in &gvnics {
-        let why = match rdma {
-            true => "a gVNIC next to RDMA devices",
-            false => "a gVNIC: an ordinary interface of the machine",
-        };
-        decide(roles, port, Role::Other, why);
-    }
+    let why = match rdma {
+        true => "a gVNIC next to RDMA devices",
+        false => "a gVNIC: an ordinary interface of the machine",
+    };
+    without(gvnics, |_| true, why, roles);
     others
 }
 
@@ -45,10 +43,8 @@ fn own(gvnics: &[Port<'_>]) -> Option<(usize, String)> {
         Some(interface.clone())
     };
     let routed = gvnics.iter().filter(|port| route(port).is_some()).count();
-    let (place, port) = gvnics
-        .iter()
-        .enumerate()
-        .min_by_key(|(_, port)| (routed > 0 && route(port).is_none(), port.device.pci))?;
+    let rank = |port: &Port<'_>| (routed > 0 && route(port).is_none(), port.device.pci);
+    let (place, port) = (gvnics.iter().enumerate()).min_by_key(|(_, port)| rank(port))?;
     let why = match route(port) {
         Some(interface) => format!("carries the default route ({interface})"),
         None => "the machine's first gVNIC: its own interface".to_string(),

@@ -31,15 +31,12 @@ impl<'a> Kind<'a> {
 
     /// Whether two may be one: nothing that is known of both differs.
     pub fn fits(&self, other: &Kind<'_>) -> bool {
-        fn fits<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
+        fn fits<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
             a.is_none() || b.is_none() || a == b
         }
-        fits(self.driver.as_ref(), other.driver.as_ref())
-            && fits(
-                self.model.as_deref().as_ref(),
-                other.model.as_deref().as_ref(),
-            )
-            && fits(self.link_layer.as_ref(), other.link_layer.as_ref())
+        fits(self.driver, other.driver)
+            && fits(self.model.as_deref(), other.model.as_deref())
+            && fits(self.link_layer, other.link_layer)
     }
 
     fn is_complete(&self) -> bool {
@@ -62,9 +59,7 @@ pub fn layer(device: &RdmaDevice, port: &RdmaPort) -> Option<LinkLayer> {
 /// decimal as `hca_type`), nothing is known but what the driver says.
 pub fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
     let told = device.hca_type.as_deref();
-    let id = told
-        .and_then(|told| told.strip_prefix("MT"))
-        .and_then(|id| id.parse::<u16>().ok());
+    let id = told.and_then(|told| told.strip_prefix("MT")?.parse::<u16>().ok());
     let is = |pci: &str, id: u16| {
         let hex = pci.strip_prefix("15b3:");
         hex.and_then(|hex| u16::from_str_radix(hex, 16).ok()) == Some(id)

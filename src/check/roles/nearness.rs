@@ -2,7 +2,7 @@
 
 use super::kind::{Kind, kinds};
 use super::{Port, Role, Roles, decide};
-use crate::observe::pci::{BareNic, Distance, PciFacts};
+use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,12 +47,9 @@ pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'
 /// GPU or two is what else is plugged in there. Where none serves as many, those that serve most are.
 fn fabric_kinds<'a>(ports: &[Port<'a>], near: &Near<'_>) -> Vec<Kind<'a>> {
     let served = |of: &dyn Fn(&Port<'a>) -> bool| -> BTreeSet<&str> {
-        ports
-            .iter()
-            .filter(|port| of(port))
-            .filter_map(|port| near.get(&port.key))
-            .flat_map(|gpus| gpus.keys().copied())
-            .collect()
+        let ports = ports.iter().filter(|port| of(port));
+        let gpus = ports.filter_map(|port| near.get(&port.key));
+        gpus.flat_map(|gpus| gpus.keys().copied()).collect()
     };
     let all = served(&|_| true).len();
     let mut found = kinds(ports);
@@ -68,10 +65,8 @@ fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize> {
     for number in numbers {
         *counts.entry(number).or_default() += 1;
     }
-    let most = counts
-        .iter()
-        .max_by_key(|(number, count)| (**count, Reverse(**number)));
-    most.map(|(number, _)| *number)
+    let most = (counts.into_iter()).max_by_key(|(number, count)| (*count, Reverse(*number)));
+    most.map(|(number, _)| number)
 }
 
 /// Rule 3: ports of NICs that are nearest to a GPU by PCI topology.
@@ -84,19 +79,14 @@ pub(super) fn by_nearness(
     let fabric = fabric_kinds(ports, near);
     let of_fabric = |port: &Port<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
     let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
-    for (port, gpus) in ports
-        .iter()
-        .filter_map(|port| Some((port, near.get(&port.key)?)))
-    {
-        for gpu in gpus.keys() {
+    for port in ports {
+        for gpu in near.get(&port.key).into_iter().flat_map(BTreeMap::keys) {
             *serving.entry(gpu).or_default() += usize::from(of_fabric(port));
         }
     }
     let usual = most_common(serving.values().copied());
-    let rails: Vec<&Port<'_>> = ports
-        .iter()
-        .filter(|port| of_fabric(port) && near.contains_key(&port.key))
-        .collect();
+    let rails = (ports.iter()).filter(|port| of_fabric(port) && near.contains_key(&port.key));
+    let rails: Vec<&Port<'_>> = rails.collect();
     for port in ports {
         let Some(gpus) = near.get(&port.key) else {
             if of_fabric(port) && like_a_rail_without_gpu(port, &rails, pci) {
@@ -108,13 +98,8 @@ pub(super) fn by_nearness(
             }
             continue;
         };
-        let left_to_it = gpus
-            .iter()
-            .find(|(gpu, _)| serving.get(*gpu) < usual.as_ref());
-        let serves = match of_fabric(port) {
-            true => gpus.first_key_value(),
-            false => left_to_it,
-        };
+        let is_left = |gpu: &str| serving.get(gpu) < usual.as_ref();
+        let serves = (gpus.iter()).find(|(gpu, _)| of_fabric(port) || is_left(gpu));
         match serves {
             Some((gpu, distance)) => {
                 let class = match distance {
@@ -136,12 +121,8 @@ pub(super) fn by_nearness(
 /// Whether a port of the rails' kind hangs where a rail hangs, its GPU being away: alone below as
 /// many bridges as most rails, with their board. One of the two must be known.
 fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&PciFacts>) -> bool {
-    if port
-        .seen
-        .distances
-        .values()
-        .any(|distance| is_near(*distance))
-    {
+    let mut distances = port.seen.distances.values();
+    if distances.any(|distance| is_near(*distance)) {
         return false;
     }
     let depth = |port: &Port<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
@@ -164,16 +145,9 @@ fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&Pc
 
 /// Bridges above a function.
 fn depth(pci: &PciFacts, address: &str) -> Option<usize> {
-    let mut function = pci.functions.get(address)?;
-    for depth in 0..32 {
-        match function
-            .parent
-            .as_deref()
-            .and_then(|parent| pci.functions.get(parent))
-        {
-            Some(parent) => function = parent,
-            None => return Some(depth),
-        }
-    }
-    None
+    let parent = |of: &&PciFunction| pci.functions.get(of.parent.as_deref()?);
+    let path = std::iter::successors(Some(pci.functions.get(address)?), parent);
+    // Deeper than any machine; the bound is against a tree that loops.
+    let depth = path.skip(1).take(32).count();
+    (depth < 32).then_some(depth)
 }

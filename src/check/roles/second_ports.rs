@@ -1,7 +1,7 @@
 //! Cards with an InfiniBand and an Ethernet port (VPI): the InfiniBand port is the fabric's, the
 //! Ethernet port is for storage or management.
 
-use super::{Port, Role, Roles, decide};
+use super::{Port, Roles, without};
 use crate::observe::rdma::LinkLayer;
 use std::collections::BTreeMap;
 
@@ -13,10 +13,8 @@ pub(super) fn without_those_of_another_layer<'a>(
 ) -> Vec<Port<'a>> {
     let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
     for port in &ports {
-        cards
-            .entry(port.card())
-            .or_default()
-            .push(port.port.link_layer);
+        let layers = cards.entry(port.card()).or_default();
+        layers.push(port.port.link_layer);
     }
     cards.retain(|_, layers| layers.len() > 1);
     let several = cards.len();
@@ -26,12 +24,9 @@ pub(super) fn without_those_of_another_layer<'a>(
     if cards.len() * 2 < several {
         return ports;
     }
-    let (out, open): (Vec<_>, Vec<_>) = ports.into_iter().partition(|port| {
+    let is_other = |port: &Port<'_>| {
         port.port.link_layer == LinkLayer::Ethernet && cards.contains_key(&port.card())
-    });
-    for port in out {
-        let why = "Ethernet port of a card whose InfiniBand port is there, too";
-        decide(roles, &port, Role::Other, why);
-    }
-    open
+    };
+    let why = "Ethernet port of a card whose InfiniBand port is there, too";
+    without(ports, is_other, why, roles)
 }

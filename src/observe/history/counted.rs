@@ -31,15 +31,9 @@ impl Tracks {
         let Some(name) = name.strip_prefix("hw.") else {
             return self.pma.get(name);
         };
-        let prefixed = || {
-            self.device_hw
-                .iter()
-                .find(|(known, _)| known.strip_prefix("vport_") == Some(name))
-                .map(|(_, track)| track)
-        };
-        (self.hw.get(name))
-            .or_else(|| self.device_hw.get(name))
-            .or_else(prefixed)
+        let of_device = || self.device_hw.get(name);
+        let prefixed = || self.device_hw.get(&format!("vport_{name}"));
+        (self.hw.get(name).or_else(of_device)).or_else(prefixed)
     }
 }
 
@@ -49,9 +43,8 @@ impl History {
             if (self.ports.get(key)).is_some_and(|port| port.counted_at == Some(sample.at)) {
                 continue;
             }
-            let driver = ports_of(snapshot)
-                .find(|(device, _)| device.key == key.device)
-                .map_or("", |(device, _)| device.driver.as_str());
+            let device = ports_of(snapshot).find(|(device, _)| device.key == key.device);
+            let driver = device.map_or("", |(device, _)| device.driver.as_str());
             let port = self.ports.entry(key.clone()).or_default();
             port.counted_at = Some(sample.at);
             let tracks = &mut port.counters;
@@ -103,14 +96,8 @@ fn push(
         let Reading::Value(value) = reading else {
             continue;
         };
-        match tracks.get_mut(name) {
-            Some(track) => track.push_with(at, *value, reset),
-            None => {
-                let track = tracks.entry(name.clone());
-                track
-                    .or_insert_with(|| Track::new(kind(name)))
-                    .push_with(at, *value, reset)
-            }
-        };
+        let track = tracks.entry(name.clone());
+        let track = track.or_insert_with(|| Track::new(kind(name)));
+        track.push_with(at, *value, reset);
     }
 }

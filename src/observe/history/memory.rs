@@ -112,9 +112,7 @@ impl History {
         Memory {
             boot_id: self.boot_id.clone(),
             ports: (active().map(|(key, port)| (key.clone(), port.best_rate))).collect(),
-            links: active()
-                .map(|(key, port)| (key.clone(), self.kept_link(key, port)))
-                .collect(),
+            links: (active().map(|(key, port)| (key.clone(), self.kept_link(key, port)))).collect(),
             devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),

@@ -72,12 +72,8 @@ pub fn ethtool_names(stats: &EthtoolFacts) -> impl Iterator<Item = (String, u64)
     let global = [
         ("global.rx_pause_frames", stats.global_pause.rx),
         ("global.tx_pause_frames", stats.global_pause.tx),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name.to_string(), value?)));
-    let other = stats
-        .other
-        .iter()
-        .map(|(name, value)| (name.clone(), *value));
+    ];
+    let global = (global.into_iter()).filter_map(|(name, of)| Some((name.to_string(), of?)));
+    let other = (stats.other.iter()).map(|(name, value)| (name.clone(), *value));
     priorities.chain(global).chain(other)
 }

@@ -71,10 +71,9 @@ impl ChannelCounts {
     }
 
     fn most(&self) -> usize {
-        if self.pending {
-            MAX_PENDING_PLACES
-        } else {
-            MAX_PLACES
+        match self.pending {
+            true => MAX_PENDING_PLACES,
+            false => MAX_PLACES,
         }
     }
 
@@ -83,10 +82,8 @@ impl ChannelCounts {
         *self.over.entry(connection.over).or_default() += 1;
         let hop = (connection.from, connection.to);
         let devices = connection.devices;
-        for (rank, device) in devices
-            .into_iter()
-            .flat_map(|(a, b)| [(hop.0, a), (hop.1, b)])
-        {
+        let ends = devices.map(|(a, b)| [(hop.0, a), (hop.1, b)]);
+        for (rank, device) in ends.into_iter().flatten() {
             if let Ok(device) = u64::from_str_radix(device, 16) {
                 self.device(rank, device);
             }
@@ -219,21 +216,12 @@ impl ChannelCounts {
     /// Ranks with the numbers of their GPUs (NVML's, since 2.18.3). Older releases print bus ids, which are
     /// larger.
     pub fn gpu_numbers(&self) -> impl Iterator<Item = (u32, GpuNumber)> {
-        let numbered = |(rank, device): (&u32, &u64)| {
-            let number = u32::try_from(*device).ok().filter(|number| *number < 10)?;
-            Some((
-                *rank,
-                GpuNumber {
-                    number,
-                    by_nvml: true,
-                },
-            ))
-        };
         let usable = !self.moved && !self.own_numbers;
-        self.devices
-            .iter()
-            .filter(move |_| usable)
-            .filter_map(numbered)
+        let number = move |device: u64| u32::try_from(device).ok().filter(|of| usable && *of < 10);
+        self.devices.iter().filter_map(move |(rank, device)| {
+            let (number, by_nvml) = (number(*device)?, true);
+            Some((*rank, GpuNumber { number, by_nvml }))
+        })
     }
 
     /// The highest rank number.

@@ -114,9 +114,8 @@ impl NcclLog {
         let texts = texts.chain(self.evidence.values().map(|line| &line.text));
         let texts = texts.chain(self.device_errors.values().map(|errors| &errors.first));
         let texts = texts.chain(self.test_devices.values().map(|(_, device)| device));
-        let texts: usize = texts
-            .map(|text| text.capacity() + 2 * size_of::<String>())
-            .sum();
+        let sizes = texts.map(|text| text.capacity() + 2 * size_of::<String>());
+        let texts: usize = sizes.sum();
         let processes: usize = self.processes.values().map(Process::held).sum();
         let groups: usize = self.groups.values().map(Group::held).sum();
         let numbers = 32 * (self.addresses.len() + self.test_ranks.len() + self.links.len());
@@ -281,9 +280,7 @@ impl NcclLog {
 
     fn host(&mut self, name: &str) -> u32 {
         let end = name.char_indices().nth(MAX_NAMES);
-        let name = name
-            .get(..end.map_or(name.len(), |(end, _)| end))
-            .unwrap_or_default();
+        let name = end.map_or(name, |(end, _)| name.get(..end).unwrap_or_default());
         let found = self.hosts.iter().rposition(|host| host == name);
         let at = found.unwrap_or_else(|| {
             // One host more changes no verdict.

@@ -125,10 +125,7 @@ impl Process {
     /// Counts of connections of a thread whose communicator is not known yet. `None` if it is known, or
     /// too many threads have such counts.
     pub fn pending(&mut self, tid: u32) -> Option<&mut ChannelCounts> {
-        let open = self
-            .threads
-            .iter()
-            .filter(|thread| thread.pending.is_some());
+        let open = self.threads.iter().filter(|of| of.pending.is_some());
         let full = open.count() >= MAX_PENDING;
         let thread = self.thread(tid).filter(|thread| thread.group.is_none())?;
         if full && thread.pending.is_none() {
@@ -156,10 +153,7 @@ impl Process {
 
     /// Bytes of memory that it holds, roughly.
     pub(super) fn held(&self) -> usize {
-        let pending = self
-            .threads
-            .iter()
-            .filter_map(|thread| thread.pending.as_ref());
+        let pending = self.threads.iter().filter_map(|of| of.pending.as_ref());
         let pending = pending.map(|counts| size_of::<ChannelCounts>() + counts.held());
         let threads = self.threads.capacity() * size_of::<Thread>() + self.ranks.capacity() * 8;
         2 * size_of::<Self>() + threads + pending.sum::<usize>()

@@ -11,7 +11,7 @@ pub(super) fn platform(report: &Report) -> impl Serialize {
     let shape = profile.shape;
     let fabric = profile.fabric();
     let rate = shape.map(|shape| u64::from(shape.gbps.0) * 1_000_000_000);
-    let resources = shape.map_or(&[][..], |shape| shape.resources);
+    let resources = shape.map_or(&[][..], |shape| &shape.resources);
     object! {
         profile: profile.name(),
         source: profile.source,

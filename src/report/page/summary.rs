@@ -35,7 +35,11 @@ impl Tile {
 impl Context<'_> {
     /// Whether the first window is not complete, and no reason says so already.
     pub(super) fn window_is_open(&self) -> bool {
-        let starting = self.report.reasons.iter().any(|r| r == readiness::STARTING);
+        let starting = self
+            .report
+            .reasons
+            .iter()
+            .any(|r| r == readiness::STARTING.reason);
         !self.report.full_window && !starting
     }
 

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use std::sync::LazyLock;
 
+use crate::data_files::embedded;
 use crate::observe::kernel::Note;
 
 /// Phrases and what they mean.
@@ -33,12 +34,7 @@ pub struct Phrases {
 }
 
 /// The phrases, read once.
-pub static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
-    toml::from_str(include_str!("phrases.toml")).unwrap_or_else(|error| {
-        tracing::error!(%error, "data file of the program could not be read");
-        Phrases::default()
-    })
-});
+pub static PHRASES: LazyLock<Phrases> = LazyLock::new(|| embedded(include_str!("phrases.toml")));
 
 /// Whether a text says one of `phrases`.
 pub fn says_any(text: &str, phrases: &[String]) -> bool {

@@ -122,13 +122,9 @@ impl NcclLog {
             let within = || older.seats.values().any(|seat| seat.place == place);
             let part =
                 other.nranks != key.nranks && (other.nranks < 2 || key.nranks < 2 || within());
-            older.superseded = !part
-                && older
-                    .seats
-                    .get(&rank)
-                    .is_some_and(|Seat { place: before, .. }| {
-                        before.host == place.host && before.process != place.process
-                    });
+            let replaced =
+                |seat: &Seat| seat.place.host == place.host && seat.place.process != place.process;
+            older.superseded = !part && older.seats.get(&rank).is_some_and(replaced);
             for seat in older.seats.values().filter(|_| older.superseded) {
                 let at = (seat.place.host, seat.place.process);
                 if let Some(process) = self.processes.get_mut(&at) {
@@ -156,9 +152,7 @@ impl NcclLog {
     /// Assigns a thread's connections, also those it made before, to a communicator.
     fn bind(&mut self, place: Place, tid: Option<u32>, key: GroupKey) {
         let process = self.processes.get_mut(&(place.host, place.process));
-        let thread = process
-            .zip(tid)
-            .and_then(|(process, tid)| process.thread(tid));
+        let thread = (process.zip(tid)).and_then(|(process, tid)| process.thread(tid));
         let Some(thread) = thread else { return };
         thread.group = Some(key);
         let pending = thread.pending.take();

@@ -13,9 +13,8 @@ impl NcclLog {
             Failure::LibibverbsMissing | Failure::OpenDevice => process.ib_tried = true,
             // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
             Failure::PluginInit => {
-                process.plugin_failed |= ["OFI", "ofi", "fabric", "tcpx", "FasTrak"]
-                    .iter()
-                    .any(|name| text.contains(name));
+                let others = ["OFI", "ofi", "fabric", "tcpx", "FasTrak"];
+                process.plugin_failed |= others.iter().any(|name| text.contains(name));
             }
             Failure::IbError if text.contains("NET/OFI") => {}
             Failure::IbError
