@@ -5,16 +5,17 @@
 //! quotes a kernel line keeps the quoting program's words in front, and so never decodes.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde::Deserialize;
 
 use super::record;
-use super::text::is_digits;
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 
 /// A message without its wrappers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stripped<'a> {
     /// The message as the kernel printed it.
     pub text: Cow<'a, str>,
@@ -49,11 +50,7 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         return journal_object(line, any_facility);
     }
     if let Some(text) = json_message(line) {
-        return Some(Stripped {
-            text: Cow::Owned(text),
-            device: None,
-            raw_record: false,
-        });
+        return Some(Stripped::plain(text));
     }
     if let Some(r) = record::parse(line) {
         return (r.facility == 0 || any_facility).then_some(Stripped {
@@ -71,11 +68,18 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         stamped |= kind == Kind::Stamp;
         rest = after.trim_start();
     }
-    Some(Stripped {
-        text: Cow::Borrowed(rest),
-        device: None,
-        raw_record: false,
-    })
+    Some(Stripped::plain(rest))
+}
+
+impl<'a> Stripped<'a> {
+    /// Text without a dictionary.
+    fn plain(text: impl Into<Cow<'a, str>>) -> Self {
+        let text = text.into();
+        Stripped {
+            text,
+            ..Stripped::default()
+        }
+    }
 }
 
 /// The text of `dmesg -J`, whose objects have a field a line, and of Fluent Bit's input `kmsg`.
@@ -128,9 +132,8 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         Message::Bytes(b) => String::from_utf8_lossy(&b).into_owned(),
     };
     Some(Stripped {
-        text: Cow::Owned(text),
         device: entry._kernel_device.as_deref().and_then(record::pci_device),
-        raw_record: false,
+        ..Stripped::plain(text)
     })
 }
 
@@ -146,43 +149,24 @@ pub fn journal_field(line: &str) -> Option<bool> {
     }
 }
 
-/// The line behind what tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun,
-/// `"` of Ansible), show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or
-/// compare (`+`, `<`). As anybody can write such a word, it is taken only before a prefix of a log.
+/// What tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun, `"` of Ansible),
+/// show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or compare (`+`, `<`).
+/// Names of hosts and files, and numbers of tasks: a program's has no digit as a rule.
+const TOOL: &str = r#"(?x) ^ (?: [+<>|-] | " | \[pod/.*?\]\x20 | [0-9]+\t
+    | (?: [^\ \[<{;:]*[0-9/][^\ \[<{;:]* | [^\ \[<{;:]*\.(?:log|txt) ) (?: \ *\|\  | :(?:[0-9]+:)? ) )"#;
+
+/// The line behind what a tool adds. As anybody can write such a word, it is taken only before a prefix
+/// of a log.
 fn tool_prefix(line: &str) -> &str {
+    static FINDER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(TOOL).ok());
     let start = line.trim_start();
-    let quoted = || {
-        let inner = start.strip_prefix('"')?;
-        Some(inner.trim_end_matches(',').trim_end_matches('"'))
-    };
-    let pod = || Some(start.strip_prefix("[pod/")?.split_once("] ")?.1);
-    let host = || {
-        let piped = start
-            .split_once(" | ")
-            .map(|(name, rest)| (name.trim_end(), rest));
-        let (host, rest) = piped
-            .filter(|(name, _)| !name.contains(' '))
-            .or_else(|| start.split_once(':'))?;
-        // Names of hosts and files, and numbers of tasks; a program's has no digit as a rule.
-        let numbered = host.contains(|c: char| c.is_ascii_digit() || c == '/');
-        let file = host.ends_with(".log") || host.ends_with(".txt");
-        let number = rest.split_once(':').filter(|(n, _)| is_digits(n));
-        let rest = number.map_or(rest, |(_, rest)| rest);
-        let word = !host.contains([' ', '[', '<', '{', ';']);
-        ((numbered || file) && word).then_some(rest)
-    };
-    let numbered = || {
-        let (number, rest) = start.split_once('\t')?;
-        is_digits(number).then_some(rest)
-    };
-    let sign = start.strip_prefix(['+', '-', '<', '>', '|']);
-    let inner = sign
-        .or_else(quoted)
-        .or_else(pod)
-        .or_else(host)
-        .or_else(numbered)
-        .map(str::trim_start);
-    inner
+    let found = FINDER.as_ref().and_then(|tool| tool.find(start));
+    let inner = found.and_then(|tool| start.get(tool.end()..));
+    let inner = inner.map(|inner| match start.starts_with('"') {
+        true => inner.trim_end_matches(',').trim_end_matches('"'),
+        false => inner,
+    });
+    (inner.map(str::trim_start))
         .filter(|inner| log_prefix(start, false).is_none() && is_log(inner))
         .unwrap_or(line)
 }
@@ -200,161 +184,96 @@ enum Kind {
     Stamp,
     /// It says that the kernel speaks.
     Kernel,
+    /// The same, behind a stamp only.
+    HostKernel,
     /// It says that a program speaks.
     UserSpace,
 }
 
+/// Words of the patterns below. Abbreviated names of days and months (`Okt`, `févr.`, `12月`); parts of
+/// times (`2025`, `Jan18`, `16:24:18`, `+0.000012`); the time of day, or seconds (`16:24:18.5`,
+/// `2025-01-21T04:41:44+00:00`, `1700000000.123456`); syslog's levels.
+const WORDS: [(&str, &str); 6] = [
+    ("NAME", r"(?:[0-9]{0,2}\p{Alphabetic}{1,5}[.,]*)"),
+    (
+        "MOMENT",
+        r"(?:[A-Za-z]{1,4}[0-9]{1,4}|\+?[0-9](?:[0-9.:+,TZ/-]*[0-9.+,TZ/-])?)",
+    ),
+    (
+        "TIME",
+        r"(?:(?:[0-9./+-]+T)?[0-9]{1,2}:[0-9]{2}(?:[0-9.:+,TZ/-]*[0-9Z])?|[0-9]{9,}\.[0-9]*)",
+    ),
+    (
+        "STAMP",
+        r"(?:\+?[0-9][0-9+,TZ/-]*[.:](?:[0-9.:+,TZ/-]*[0-9Z])?)",
+    ),
+    (
+        "LEVEL",
+        "(?:emerg|alert|crit|err|warn|warning|notice|info|debug)",
+    ),
+    ("HOST", "[A-Za-z0-9._:%-]*[A-Za-z0-9._%-] +"),
+];
+
+/// Prefixes of a log with what they say; what follows one begins at `rest`, or else behind it.
+const PREFIXES: [(Kind, &str); 12] = [
+    // A priority, and RFC 5424's version behind it.
+    (Kind::Kernel, "<0{0,2}[0-7]>(?:1 (?<rest>[0-9]))?"),
+    (Kind::UserSpace, "<[0-9]{1,3}>(?:1 (?<rest>[0-9]))?"),
+    // `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of talosctl, `kern.warn ` of busybox.
+    (Kind::Kernel, r"kern\s*(?::\s*LEVEL\s*:|\.LEVEL )"),
+    (
+        Kind::UserSpace,
+        r"(?:user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[01])\s*(?::\s*LEVEL\s*:|\.LEVEL )",
+    ),
+    // `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[  +0.000012]`, and with the time since the last line
+    // `[  123.456 <    0.000012>]`; talosctl writes a colon behind it.
+    (
+        Kind::Stamp,
+        r"\[[ <]*(?:(?:NAME|MOMENT) +){0,6}STAMP(?: +(?:NAME|MOMENT)){0,4}[ >]*(?: <[^\]]*)?\](?:: )?",
+    ),
+    // `[...]`, and printk's caller: a thread or a processor, `[ T1946]`.
+    (Kind::Stamp, r"\[ *(?:\.\.\.|[TC][0-9]+) *\](?:: )?"),
+    // A date in any language: a time among digits and at most short words before it (day and month), and
+    // years and zones behind it. There, `hfi1` is a driver and no part of the date.
+    (
+        Kind::Stamp,
+        "(?:(?:NAME|MOMENT) +){0,5}?TIME +(?:(?:[A-Z]{2,5}|[0-9+][0-9.:+,TZ/-]*) +){0,4}",
+    ),
+    (Kind::Kernel, "MESSAGE="),
+    // With or without a blank behind it, and `kernel[0]:`.
+    (Kind::Kernel, r"kernel(?:\[[0-9]+\])?:(?<rest>$|[ \[<])"),
+    (
+        Kind::HostKernel,
+        r"HOSTkernel(?:\[[0-9]+\])?:(?<rest>$|[ \[<])",
+    ),
+    // busybox: `node kern.warn kernel: `, of which the level is taken next.
+    (
+        Kind::HostKernel,
+        r"HOST(?<rest>[a-z01]+\s*(?::\s*LEVEL\s*:|\.LEVEL ))",
+    ),
+    // RFC 5424's dashes.
+    (Kind::HostKernel, "HOSTkernel - (?:- )*"),
+];
+
+/// The prefixes with their words filled in. Building from constants cannot fail.
+static FINDERS: LazyLock<Vec<(Kind, Regex)>> = LazyLock::new(|| {
+    let finder = |(kind, pattern): &(Kind, &str)| {
+        let fill = |pattern: String, (word, meaning): &(&str, &str)| pattern.replace(word, meaning);
+        let pattern = WORDS.iter().fold(format!("^(?:{pattern})"), fill);
+        Some((*kind, Regex::new(&pattern).ok()?))
+    };
+    PREFIXES.iter().filter_map(finder).collect()
+});
+
 /// The next prefix, and what follows it.
 fn log_prefix(s: &str, stamped: bool) -> Option<(Kind, &str)> {
-    angle_priority(s)
-        .or_else(|| decorated(s))
-        .or_else(|| Some((Kind::Stamp, bracket_stamp(s)?)))
-        .or_else(|| Some((Kind::Stamp, date(s)?)))
-        .or_else(|| Some((Kind::Kernel, s.strip_prefix("MESSAGE=")?)))
-        .or_else(|| Some((Kind::Kernel, kernel_tag(s, stamped)?)))
-}
-
-fn of_kernel(is: bool) -> Kind {
-    match is {
-        true => Kind::Kernel,
-        false => Kind::UserSpace,
-    }
-}
-
-/// `<4>`, and RFC 5424's version digit behind it.
-fn angle_priority(s: &str) -> Option<(Kind, &str)> {
-    let (inner, rest) = s.strip_prefix('<')?.split_once('>')?;
-    let prio: u32 = (inner.len() <= 3 && is_digits(inner)).then(|| inner.parse().ok())??;
-    let version = rest
-        .strip_prefix("1 ")
-        .filter(|r| r.starts_with(|c: char| c.is_ascii_digit()));
-    Some((of_kernel(prio >> 3 == 0), version.unwrap_or(rest)))
-}
-
-/// `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of talosctl, `kern.warn ` of busybox.
-fn decorated(s: &str) -> Option<(Kind, &str)> {
-    const FACILITIES: [&str; 14] = [
-        "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
-        "authpriv", "ftp", "local0", "local1",
-    ];
-    const LEVELS: [&str; 9] = [
-        "emerg", "alert", "crit", "err", "warn", "warning", "notice", "info", "debug",
-    ];
-    let (facility, rest) = s.split_once([':', '.'])?;
-    let dotted = s.get(facility.len()..)?.starts_with('.');
-    let (level, rest) = rest.split_once(if dotted { ' ' } else { ':' })?;
-    let facility = facility.trim_end();
-    (FACILITIES.contains(&facility) && LEVELS.contains(&level.trim()))
-        .then_some((of_kernel(facility == "kern"), rest))
-}
-
-/// `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[ T1946]`, `[  +0.000012]`, `[...]`, and with the time
-/// since the last line `[  123.456 <    0.000012>]`; talosctl writes a colon behind it.
-fn bracket_stamp(s: &str) -> Option<&str> {
-    let (inner, rest) = s.strip_prefix('[')?.split_once(']')?;
-    let inner = inner.split_once(" <").map_or(inner, |(stamp, _)| stamp);
-    let inner = inner.trim_matches([' ', '<', '>']);
-    let mut words = inner.split_ascii_whitespace();
-    // printk's caller: a thread or a processor.
-    let caller = inner.strip_prefix(['T', 'C']).is_some_and(is_digits);
-    let stamp = inner == "..."
-        || caller
-        || (inner.contains(['.', ':'])
-            && inner.contains(|c: char| c.is_ascii_digit())
-            && words.all(|word| is_moment(word) || is_name(word)));
-    (stamp && inner.len() <= 48).then(|| rest.strip_prefix(": ").unwrap_or(rest))
-}
-
-/// A date at the start, of as many words as it has, in any language: a time among digits and at most
-/// short words before it (day and month), and years and zones behind it.
-fn date(s: &str) -> Option<&str> {
-    let (mut rest, mut timed) = (s, false);
-    for _ in 0..7 {
-        let (word, after) = rest.split_once(' ')?;
-        let word = word.trim();
-        let other = if timed { is_zone(word) } else { is_name(word) };
-        // Behind the time, `hfi1` is a driver and no part of the date.
-        let driver = timed && word.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !(other || is_moment(word) && !driver) {
-            break;
-        }
-        timed |= is_time(word);
-        rest = after.trim_start();
-    }
-    timed.then_some(rest)
-}
-
-/// Whether a word of a date holds the time of day, or counts seconds: `16:24:18.5`,
-/// `2025-01-21T04:41:44+00:00`, `1700000000.123456`.
-fn is_time(word: &str) -> bool {
-    let time = word.split_once('T').map_or(word, |(_, time)| time);
-    let clock = time.split_once(':').is_some_and(|(hour, rest)| {
-        let minutes = rest.get(..2).is_some_and(is_digits);
-        hour.len() <= 2 && is_digits(hour) && minutes
-    });
-    let seconds = || {
-        word.split_once('.')
-            .is_some_and(|(s, _)| s.len() >= 9 && is_digits(s))
-    };
-    is_moment(word) && (clock || seconds())
-}
-
-/// Digits with the signs of times: `2025`, `16:24:18`, `+0.000012`, `2025-01-21T04:41:44,283302+00:00`.
-fn is_moment(word: &str) -> bool {
-    let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic() && word.len() <= 5);
-    digits.starts_with(|c: char| c.is_ascii_digit() || c == '+')
-        && digits.contains(|c: char| c.is_ascii_digit())
-        && digits
-            .chars()
-            .all(|c| c.is_ascii_digit() || ".:-+,TZ/".contains(c))
-        && !digits.ends_with(':')
-}
-
-/// Abbreviated names of days and months: `Okt`, `févr.`, `12月`.
-fn is_name(word: &str) -> bool {
-    let bare = word.trim_end_matches(['.', ',']);
-    (1..=5).contains(&bare.chars().count())
-        && bare
-            .chars()
-            .all(|c| c.is_alphabetic() || (c.is_ascii_digit() && !bare.is_ascii()))
-}
-
-/// Names of zones and halves of the day: UTC, CEST, AEDT, PM.
-fn is_zone(word: &str) -> bool {
-    (2..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase())
-}
-
-/// `kernel: `, and the host's name before it when a stamp came first; RFC 5424's dashes after.
-fn kernel_tag(s: &str, stamped: bool) -> Option<&str> {
-    if let Some(rest) = kernel_word(s) {
-        return Some(rest);
-    }
-    let (host, rest) = s.split_once(' ').filter(|_| stamped)?;
-    let host_like = |b: u8| b.is_ascii_alphanumeric() || b"-._:%".contains(&b);
-    if host.is_empty() || host.ends_with(':') || !host.bytes().all(host_like) {
-        return None;
-    }
-    let rest = rest.trim_start();
-    // busybox: `node kern.warn kernel: `, of which the level is taken next.
-    let leveled = || decorated(rest).map(|_| rest);
-    kernel_word(rest).or_else(leveled).or_else(|| {
-        let mut rest = rest.strip_prefix("kernel - ")?;
-        while let Some(r) = rest.strip_prefix("- ") {
-            rest = r;
-        }
-        Some(rest)
+    let finders = FINDERS.iter();
+    let mut fitting = finders.filter(|(kind, _)| stamped || *kind != Kind::HostKernel);
+    fitting.find_map(|(kind, finder)| {
+        let found = finder.captures(s)?;
+        let rest = found.name("rest").map(|rest| rest.start());
+        Some((*kind, s.get(rest.unwrap_or(found.get(0)?.end())..)?))
     })
-}
-
-/// `kernel:` with or without a blank after it, and `kernel[0]:`.
-fn kernel_word(s: &str) -> Option<&str> {
-    let rest = s.strip_prefix("kernel")?;
-    let rest = match rest.strip_prefix('[') {
-        Some(pid) => pid.split_once(']').filter(|(pid, _)| is_digits(pid))?.1,
-        None => rest,
-    };
-    let rest = rest.strip_prefix(':')?;
-    (rest.is_empty() || rest.starts_with([' ', '[', '<'])).then_some(rest)
 }
 
 #[cfg(test)]
