@@ -23,7 +23,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz soak
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: ## a simulated GPU node with faults coming and going
 	cargo build --profile demo --locked --bin selvage
