@@ -6,7 +6,6 @@
 //! else the file's name does (`%j`), else another process of the file, else the file stands for a job.
 
 use super::Inputs;
-use super::pod_log_reader::add;
 use super::registry::{PodLookup, Registry};
 use crate::check::nccl_jobs::LogReading;
 use crate::clock::Clock;
@@ -279,6 +278,12 @@ impl LogFiles {
     pub(super) fn fault(&self) -> Option<Fault> {
         self.dirs.values().find_map(|dir| dir.fault.clone())
     }
+}
+
+/// Adds a poll to the sums over all polls.
+pub(super) fn add(totals: &mut LogReading, poll: &PollStats) {
+    totals.bytes += poll.bytes;
+    totals.lines_dropped += poll.lines_dropped;
 }
 
 impl Directory {

@@ -1,7 +1,7 @@
 //! The thread that follows the logs of this node's pods for NCCL's lines, and judges them and those of
 //! log files.
 
-use super::log_files::LogFiles;
+use super::log_files::{LogFiles, add};
 use super::registry::{Change, PodLookup, Registry, tenant};
 use super::{Inputs, Update, persist};
 use crate::check::nccl_jobs::{FairShare, Jobs, LogReading, PodLimits};
@@ -310,12 +310,6 @@ fn publish(events: &EventSender, change: &Change) {
 /// Whether one thing more may be said of a pod and its namespace, or of a job and its user.
 fn may_announce(said: &mut FairShare, key: &ContainerKey) -> bool {
     said.may(tenant(key), key.job().unwrap_or(&key.uid))
-}
-
-/// Adds a poll to the sums over all polls.
-pub(super) fn add(totals: &mut LogReading, poll: &PollStats) {
-    totals.bytes += poll.bytes;
-    totals.lines_dropped += poll.lines_dropped;
 }
 
 fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLogStatus {
