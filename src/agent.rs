@@ -407,11 +407,8 @@ impl Node {
             Update::Lost(lost) => self.evaluator.add_records_lost(lost),
             Update::Health { fault, absent, via } => {
                 self.log_health = Followed {
-                    read: true,
-                    fault,
-                    absent,
-                    stalled: None,
                     via: via.map(Way::name),
+                    ..Followed::of(fault, absent)
                 };
             }
         }

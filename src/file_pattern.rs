@@ -1,5 +1,6 @@
 //! Patterns of log files in settings: `/var/log/nccl/%h.%p.log`, `/shared/logs/slurm-%j.out`.
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -11,16 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct FilePattern {
     text: String,
     dir: PathBuf,
-    /// What stands between wildcards that match any text; one more than there are of these.
-    pieces: Vec<Vec<Part>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Host,
-    Pid,
-    Job,
+    name: String,
 }
 
 /// What a file's name says of its writer.
@@ -50,9 +42,9 @@ impl TryFrom<String> for FilePattern {
         if name.is_empty() {
             return Err(BadFilePattern(text));
         }
-        let pieces = pieces(name);
         let dir = PathBuf::from(if dir.is_empty() { "/" } else { dir });
-        Ok(FilePattern { text, dir, pieces })
+        let name = name.to_string();
+        Ok(FilePattern { text, dir, name })
     }
 }
 
@@ -68,84 +60,53 @@ impl FilePattern {
         &self.dir
     }
 
-    /// What the name says, if the pattern matches the whole of it. `hosts`: names of this host.
-    pub fn matches(&self, name: &str, hosts: &[String]) -> Option<NamedIds> {
-        let mut ids = NamedIds::default();
-        let (first, others) = self.pieces.split_first()?;
-        let mut rest = name.get(fits(first, name, hosts, &mut ids)?..)?;
-        let Some((last, middle)) = others.split_last() else {
-            return rest.is_empty().then_some(ids);
+    /// The names that it matches on a host that goes by one of these; none where it is too long.
+    pub fn names(&self, hosts: &[String]) -> Option<FileNames> {
+        let hosts: Vec<String> = hosts.iter().map(|host| regex::escape(host)).collect();
+        let host = match hosts.is_empty() {
+            true => NOTHING.to_string(),
+            false => format!("(?i:{})", hosts.join("|")),
         };
-        // Each piece at the first place where it fits: what follows has the most room then.
-        for piece in middle {
-            let found = starts(rest).find_map(|tail| {
-                let mut ids = ids;
-                Some((tail.get(fits(piece, tail, hosts, &mut ids)?..)?, ids))
-            });
-            (rest, ids) = found?;
+        let mut pattern = String::new();
+        let (mut pid, mut job) = ("(?<pid>[0-9]+)", "(?<job>[0-9]+)");
+        let mut letters = self.name.chars();
+        while let Some(letter) = letters.next() {
+            match (letter, letters.as_str().chars().next()) {
+                ('%', Some('h' | 'N')) => pattern.push_str(&host),
+                ('%', Some('p')) => pattern.push_str(std::mem::replace(&mut pid, DIGITS)),
+                ('%', Some('j')) => pattern.push_str(std::mem::replace(&mut job, DIGITS)),
+                ('%', Some('%') | None) => pattern.push('%'),
+                ('%', Some(_)) | ('*', _) => pattern.push_str(".*?"),
+                _ => pattern.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
+            }
+            if letter == '%' {
+                letters.next();
+            }
         }
-        starts(rest).find_map(|tail| {
-            let mut ids = ids;
-            (fits(last, tail, hosts, &mut ids)? == tail.len()).then_some(ids)
+        Regex::new(&format!("(?s)^{pattern}$")).ok().map(FileNames)
+    }
+}
+
+/// Matches no text.
+const NOTHING: &str = r"[^\s\S]";
+
+/// A number that was read before.
+const DIGITS: &str = "[0-9]+";
+
+/// A pattern of names, for one host.
+#[derive(Debug)]
+pub struct FileNames(Regex);
+
+impl FileNames {
+    /// What a name says, if the pattern matches the whole of it.
+    pub fn read(&self, name: &str) -> Option<NamedIds> {
+        let found = self.0.captures(name)?;
+        let number = |group| found.name(group).map(|digits| digits.as_str().parse());
+        Some(NamedIds {
+            pid: number("pid").transpose().ok()?,
+            job: number("job").transpose().ok()?,
         })
     }
-}
-
-/// The text from each of its letters on, and its end.
-fn starts(text: &str) -> impl Iterator<Item = &str> {
-    let places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-    places.filter_map(|at| text.get(at..))
-}
-
-fn pieces(name: &str) -> Vec<Vec<Part>> {
-    let mut pieces = vec![Vec::new()];
-    let mut letters = name.chars();
-    while let Some(letter) = letters.next() {
-        let part = match letter {
-            '*' => None,
-            '%' => match letters.next() {
-                Some('h' | 'N') => Some(Part::Host),
-                Some('p') => Some(Part::Pid),
-                Some('j') => Some(Part::Job),
-                Some('%') | None => Some(Part::Text("%".into())),
-                Some(_) => None,
-            },
-            other => Some(Part::Text(other.into())),
-        };
-        match (part, pieces.last_mut()) {
-            (Some(part), Some(piece)) => piece.push(part),
-            _ => pieces.push(Vec::new()),
-        }
-    }
-    pieces
-}
-
-/// Number of bytes at the beginning of `name` that the parts take, if they fit there.
-fn fits(parts: &[Part], name: &str, hosts: &[String], ids: &mut NamedIds) -> Option<usize> {
-    let mut taken = 0;
-    for part in parts {
-        let rest = name.get(taken..)?;
-        taken += match part {
-            Part::Text(text) => rest.starts_with(&**text).then_some(text.len())?,
-            Part::Host => {
-                let here = |host: &&String| {
-                    (rest.get(..host.len())).is_some_and(|head| head.eq_ignore_ascii_case(host))
-                };
-                hosts.iter().filter(here).map(String::len).max()?
-            }
-            Part::Pid | Part::Job => {
-                let end = rest.find(|c: char| !c.is_ascii_digit());
-                let digits = rest.get(..end.unwrap_or(rest.len()))?;
-                let number = Some(digits.parse().ok()?);
-                match part {
-                    Part::Pid => ids.pid = number,
-                    _ => ids.job = number,
-                }
-                digits.len()
-            }
-        };
-    }
-    Some(taken)
 }
 
 #[cfg(test)]
@@ -154,6 +115,10 @@ mod tests {
 
     fn pattern(text: &str) -> FilePattern {
         FilePattern::try_from(text.to_string()).unwrap()
+    }
+
+    fn read(text: &str, name: &str, hosts: &[String]) -> Option<NamedIds> {
+        pattern(text).names(hosts).unwrap().read(name)
     }
 
     #[test]
@@ -169,6 +134,7 @@ mod tests {
             ("/d/slurm-%j.out", "slurm-.out", None),
             ("/d/slurm-%j.out", "slurm-42_1.out", None),
             ("/d/slurm-%j.out", "slurm-99999999999.out", None),
+            ("/d/%p.%p", "1.2", Some((Some(1), None))),
             ("/d/slurm-%A_%a.out", "slurm-42_1.out", Some((None, None))),
             (
                 "/d/%x-%j-%N.txt",
@@ -181,7 +147,7 @@ mod tests {
             ("/d/nccl", "ncc", None),
             ("/d/*é*", "aéb", Some((None, None))),
         ] {
-            let got = pattern(text).matches(name, &["gpu-1".into()]);
+            let got = read(text, name, &["gpu-1".into()]);
             let got = got.map(|ids| (ids.pid, ids.job));
             assert_eq!(got, want, "{text} {name}");
         }
@@ -198,7 +164,8 @@ mod tests {
 
     #[test]
     fn wildcards_do_not_explode() {
-        let pattern = pattern(&format!("/d/{}b", "*a".repeat(60)));
-        assert_eq!(pattern.matches(&"a".repeat(255), &[]), None);
+        let pattern = format!("/d/{}b", "*a".repeat(60));
+        assert_eq!(read(&pattern, &"a".repeat(255), &[]), None);
+        assert_eq!(read("/d/%h", "gpu-1", &[]), None, "a host without a name");
     }
 }

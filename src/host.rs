@@ -3,14 +3,12 @@
 pub mod recording;
 
 use crate::files::read_regular;
+use nix::sys::statfs::{SYSFS_MAGIC, statfs};
 use recording::Recording;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-
-/// `SYSFS_MAGIC` of include/uapi/linux/magic.h.
-const SYSFS_MAGIC: i64 = 0x6265_6572;
+use std::sync::Arc;
 
 /// Longest list of errors read.
 const MAX_ERRNOS: u64 = 16 << 20;
@@ -37,8 +35,8 @@ fn recorded_errnos(root: &Path) -> HashMap<PathBuf, i32> {
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
-    /// The root with every link followed, once it was asked for.
-    real_root: OnceLock<PathBuf>,
+    /// The root with every link followed; none if it is not there.
+    real_root: Option<PathBuf>,
     live: bool,
     /// Errors recorded in a captured tree, which plain files cannot show, by path.
     errnos: Arc<HashMap<PathBuf, i32>>,
@@ -50,16 +48,16 @@ impl Host {
     /// directory tree, such as a capture, and netlink and ioctls are left alone.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        let live = nix::sys::statfs::statfs(&root.join("sys"))
-            .is_ok_and(|fs| fs.filesystem_type().0 == SYSFS_MAGIC);
+        let sys = statfs(&root.join("sys"));
+        let live = sys.is_ok_and(|fs| fs.filesystem_type() == SYSFS_MAGIC);
         let errnos = if live {
             Default::default()
         } else {
             recorded_errnos(&root)
         };
         Host {
+            real_root: std::fs::canonicalize(&root).ok(),
             root,
-            real_root: OnceLock::new(),
             live,
             errnos: Arc::new(errnos),
             recording: None,
@@ -80,11 +78,7 @@ impl Host {
 
     /// The root with every link followed; none if it is not there.
     pub fn real_root(&self) -> Option<&Path> {
-        if let Some(known) = self.real_root.get() {
-            return Some(known);
-        }
-        let real = std::fs::canonicalize(&self.root).ok()?;
-        Some(self.real_root.get_or_init(|| real))
+        self.real_root.as_deref()
     }
 
     /// Whether a running kernel answers below this root.

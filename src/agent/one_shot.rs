@@ -53,10 +53,10 @@ pub async fn sample_once(config: &Config) -> Report {
     let patience = config.intervals.deadline.duration();
     let log_health = match tokio::time::timeout(patience, read).await {
         Ok(Ok(read)) => push_log(&mut evaluator, read),
-        Ok(Err(_)) | Err(_) => log_fault(Fault {
-            kind: FaultKind::Stalled,
-            detail: "the kernel log did not answer".into(),
-        }),
+        Ok(Err(_)) | Err(_) => {
+            let (kind, detail) = (FaultKind::Stalled, "the kernel log did not answer".into());
+            Followed::of(Some(Fault { kind, detail }), false)
+        }
     };
     sampler.set_health("kernel_log", log_health);
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
@@ -66,24 +66,14 @@ pub async fn sample_once(config: &Config) -> Report {
 fn push_log(evaluator: &mut Evaluator, read: Result<Option<Existing>, Fault>) -> Followed {
     let existing = match read {
         Ok(existing) => existing,
-        Err(fault) => return log_fault(fault),
+        Err(fault) => return Followed::of(Some(fault), false),
     };
     let followed = Followed {
-        read: true,
         via: existing.as_ref().map(|(way, _)| way.name()),
-        absent: existing.is_none(),
-        ..Followed::default()
+        ..Followed::of(None, existing.is_none())
     };
     for (at, item) in existing.map(|(_, items)| items).unwrap_or_default() {
         evaluator.push_event(at, item.historic, &item.event);
     }
     followed
-}
-
-fn log_fault(fault: Fault) -> Followed {
-    Followed {
-        read: true,
-        fault: Some(fault),
-        ..Followed::default()
-    }
 }

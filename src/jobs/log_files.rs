@@ -10,7 +10,7 @@ use super::registry::{PodLookup, Registry};
 use crate::check::nccl_jobs::LogReading;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::file_pattern::{FilePattern, NamedIds};
+use crate::file_pattern::{FileNames, FilePattern, NamedIds};
 use crate::host::Host;
 use crate::observe::pod::{ContainerFacts, ContainerKey, Job, PodFacts};
 use crate::observe::reading::{Fault, Reading};
@@ -25,7 +25,7 @@ use crate::supervise;
 use crate::units::Millis;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -92,8 +92,10 @@ struct Batch {
 /// A directory with the patterns of its files.
 struct Directory {
     host: Arc<Host>,
+    /// Names of this host.
     hosts: Vec<String>,
-    patterns: Vec<FilePattern>,
+    dir: PathBuf,
+    names: Vec<FileNames>,
     files: BTreeMap<String, LogFile>,
     /// Not listed so far.
     first: bool,
@@ -139,8 +141,6 @@ struct Writer {
     process: Option<ProcessOwner>,
     /// Its job, where only the file's name says which it is.
     by_name: Option<u32>,
-    /// When its last line was read.
-    last_line: Millis,
 }
 
 /// Collects what the directories' threads send.
@@ -184,13 +184,13 @@ impl LogFiles {
                 "nccl.log_files names more than {MAX_DIRS} directories; the others are not followed"
             );
         }
-        for (number, (dir, patterns)) in dirs.into_iter().take(MAX_DIRS).enumerate() {
+        for (number, patterns) in dirs.into_values().take(MAX_DIRS).enumerate() {
             let (host, clock, tx) = (Arc::clone(&inputs.host), inputs.clock, tx.clone());
-            let (node, dir) = (node.to_string(), dir.to_path_buf());
+            let node = node.to_string();
             (inputs.supervisor).thread(supervise::LOG_FILES, STACK, move |task| {
                 let host = Arc::clone(&host);
-                let directory = Directory::new(number, host, patterns.clone(), &node, hang_after);
-                directory.follow(&dir, clock, &tx, || task.beat());
+                let directory = Directory::new(number, host, &patterns, &node, hang_after);
+                directory.follow(clock, &tx, || task.beat());
                 Ok(())
             });
         }
@@ -203,22 +203,19 @@ impl LogFiles {
         }
     }
 
-    /// Hands new lines to the registry. Returns what was read.
-    pub(super) fn take(&mut self, registry: &mut Registry, now: Millis) -> LogReading {
+    /// Hands new lines to the registry, and adds what was read.
+    pub(super) fn take(&mut self, registry: &mut Registry, now: Millis, totals: &mut LogReading) {
         self.began.get_or_insert(now);
         self.now = now;
-        let mut reading = LogReading::default();
         let batches = Arc::clone(&self.batches);
         let batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
         for batch in batches.try_iter().take(2 * MAX_DIRS) {
-            self.take_batch(batch, registry, &mut reading);
+            add(totals, &batch.stats);
+            self.take_batch(batch, registry);
         }
-        reading
     }
 
-    fn take_batch(&mut self, batch: Batch, registry: &mut Registry, reading: &mut LogReading) {
-        reading.bytes += batch.stats.bytes;
-        reading.lines_dropped += batch.stats.lines_dropped;
+    fn take_batch(&mut self, batch: Batch, registry: &mut Registry) {
         registry.lost += batch.lost;
         let dir = self.dirs.entry(batch.dir).or_default();
         if batch.is_first {
@@ -283,11 +280,17 @@ impl LogFiles {
     }
 }
 
+/// Adds a poll to the sums over all polls.
+pub(super) fn add(totals: &mut LogReading, poll: &PollStats) {
+    totals.bytes += poll.bytes;
+    totals.lines_dropped += poll.lines_dropped;
+}
+
 impl Directory {
     fn new(
         dir: usize,
         host: Arc<Host>,
-        patterns: Vec<FilePattern>,
+        patterns: &[FilePattern],
         node: &str,
         hang_after: Duration,
     ) -> Self {
@@ -295,10 +298,15 @@ impl Directory {
         let names = [Some(node.to_string()), hostname.into_value()];
         let short = |name: &String| name.trim().split('.').next().map(str::to_string);
         let hosts = names.iter().flatten().filter_map(short);
+        let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).collect();
+        let names = patterns.iter().filter_map(|pattern| pattern.names(&hosts));
         Directory {
-            hosts: hosts.filter(|host| !host.is_empty()).collect(),
+            dir: patterns
+                .first()
+                .map_or_else(PathBuf::new, |pattern| pattern.dir().into()),
+            names: names.collect(),
+            hosts,
             host,
-            patterns,
             files: BTreeMap::new(),
             first: true,
             quiet: hang_after + QUIET,
@@ -317,7 +325,7 @@ impl Directory {
         }
     }
 
-    fn follower(&self, dir: &Path) -> Follower {
+    fn follower(&self) -> Follower {
         Follower::new(Options {
             layout: Layout::Flat,
             containers: MAX_FILES,
@@ -325,13 +333,13 @@ impl Directory {
             share: SHARE,
             backlog: BATCH,
             open_files: OPEN_FILES,
-            ..Options::new(&self.host, dir)
+            ..Options::new(&self.host, &self.dir)
         })
     }
 
     /// Until the receiver is gone.
-    fn follow(mut self, dir: &Path, clock: Clock, tx: &SyncSender<Batch>, beat: impl Fn()) {
-        let mut follower = self.follower(dir);
+    fn follow(mut self, clock: Clock, tx: &SyncSender<Batch>, beat: impl Fn()) {
+        let mut follower = self.follower();
         let mut due = Millis(0);
         loop {
             beat();
@@ -381,13 +389,36 @@ impl Directory {
             .filter(|_| stats.unreadable > 0);
         let left_out = self.left_out.take();
         self.left_out = left_out.filter(|(at, _)| self.now.since(*at) < 2 * LIST_EVERY);
-        let left_out = self.left_out.as_ref().map(|(_, why)| why.as_str());
-        let dir = self.patterns.first().map(FilePattern::dir)?;
-        let (what, fault) = fault(dir, stats, self.unreadable.as_ref(), left_out)?;
+        let (what, fault) = self.trouble(stats)?;
         if self.warned.insert(what) {
             tracing::warn!(detail = fault.detail, "nccl.log_files: {what}");
         }
         Some(fault)
+    }
+
+    /// Why files are not read, if so: in words for the log, and as the source's fault.
+    fn trouble(&self, stats: &PollStats) -> Option<(&'static str, Fault)> {
+        let at = self.dir.display();
+        let too_many = |why: &str| Fault::other(format!("{at}: {why}; the others are not read"));
+        if let Reading::Failed(fault) = &stats.root {
+            return Some(("a directory cannot be read", fault.clone()));
+        }
+        if stats.root == Reading::Absent {
+            let fault = Fault::other(format!("{at}: the directory does not exist"));
+            return Some(("waiting for a directory", fault));
+        }
+        if let Some(fault) = &self.unreadable {
+            let (count, all, first) = (stats.unreadable, stats.containers, &fault.detail);
+            let detail = format!("{at}: {count} of {all} files cannot be read, such as {first}");
+            let kind = fault.kind;
+            return Some(("files cannot be read", Fault { kind, detail }));
+        }
+        if let Some(most) = stats.more_names {
+            let fault = too_many(&format!("more than {most} files match"));
+            return Some(("too many files in a directory", fault));
+        }
+        let (_, why) = self.left_out.as_ref()?;
+        Some(("too many files to follow", too_many(why)))
     }
 
     /// Jobs of the files, and whether they have ended: no process of theirs is left, and nothing was
@@ -450,7 +481,7 @@ impl Directory {
 
     /// What a file's name says, if it is to be followed.
     fn named(&self, name: &str) -> Option<NamedIds> {
-        { self.patterns.iter() }.find_map(|pattern| pattern.matches(name, &self.hosts))
+        self.names.iter().find_map(|names| names.read(name))
     }
 
     /// Whether a known file is followed on.
@@ -495,7 +526,6 @@ impl Directory {
             key: ContainerKey::of_job(owner, &job),
             process,
             by_name,
-            last_line: self.now,
         }
     }
 }
@@ -517,65 +547,31 @@ impl LogFile {
     }
 
     /// Notes a line of a process; whether it is its first one.
-    fn wrote(&mut self, pid: u32, writer: Writer, host: &Host) -> bool {
+    fn wrote(&mut self, pid: u32, writer: Writer, now: Millis, host: &Host) -> bool {
         self.job = writer.process.and_then(|process| process.job).or(self.job);
         self.last = Some(writer.key.clone());
-        if let Some(known) = self.writers.get_mut(&pid) {
-            known.last_line = writer.last_line;
+        if self.writers.contains_key(&pid) {
             return false;
         }
-        self.make_room(writer.last_line, host);
+        self.make_room(now, host);
         let has_room = self.writers.len() < MAX_WRITERS;
         has_room && self.writers.insert(pid, writer).is_none()
     }
 
-    /// Forgets the process that has said nothing for the longest of those that are gone.
+    /// Forgets a process that is gone, if there is no room.
     fn make_room(&mut self, now: Millis, host: &Host) {
         let due = self.full_at.is_none_or(|at| now.since(at) >= LIST_EVERY);
         if self.writers.len() < MAX_WRITERS || !due {
             return;
         }
-        let mut by_age: Vec<_> = self.writers.iter().collect();
-        by_age.sort_by_key(|(_, writer)| writer.last_line);
-        let mut gone = by_age
-            .into_iter()
-            .filter(|(pid, of)| !of.is_left(host, **pid));
-        let gone = gone.next().map(|(pid, _)| *pid);
+        let mut writers = self.writers.iter();
+        let gone = writers.find(|(pid, writer)| !writer.is_left(host, **pid));
+        let gone = gone.map(|(pid, _)| *pid);
         self.full_at = gone.is_none().then_some(now);
         if let Some(pid) = gone {
             self.writers.remove(&pid);
         }
     }
-}
-
-/// Why files are not read, if so: in words for the log, and as the source's fault.
-fn fault(
-    dir: &Path,
-    stats: &PollStats,
-    unreadable: Option<&Fault>,
-    left_out: Option<&str>,
-) -> Option<(&'static str, Fault)> {
-    let at = dir.display();
-    let too_many = |why: &str| Fault::other(format!("{at}: {why}; the others are not read"));
-    if let Reading::Failed(fault) = &stats.root {
-        return Some(("a directory cannot be read", fault.clone()));
-    }
-    if stats.root == Reading::Absent {
-        let fault = Fault::other(format!("{at}: the directory does not exist"));
-        return Some(("waiting for a directory", fault));
-    }
-    if let Some(fault) = unreadable {
-        let (count, all, first) = (stats.unreadable, stats.containers, &fault.detail);
-        let detail = format!("{at}: {count} of {all} files cannot be read, such as {first}");
-        let kind = fault.kind;
-        return Some(("files cannot be read", Fault { kind, detail }));
-    }
-    if let Some(most) = stats.more_names {
-        let fault = too_many(&format!("more than {most} files match"));
-        return Some(("too many files in a directory", fault));
-    }
-    let why = left_out?;
-    Some(("too many files to follow", too_many(why)))
 }
 
 /// A job as a pod with one container. Only what its cgroup names is known to be a job of this node.
@@ -609,12 +605,12 @@ impl Sink for Directory {
     }
 
     fn follows(&mut self, file: &FlatFile<'_>) -> bool {
-        let Some((named, facts)) = self.named(file.name).zip(file.facts()) else {
+        let Some(named) = self.named(file.name) else {
             return false;
         };
-        let (id, now) = (facts.file, self.now);
+        let (id, now) = (file.id, self.now);
         // A clock that is behind the file server's finds no age.
-        let age = self.wall.duration_since(facts.written).unwrap_or_default();
+        let age = self.wall.duration_since(file.written).unwrap_or_default();
         let dated = |file| LogFile {
             age,
             aged_at: now,
@@ -663,14 +659,9 @@ impl Sink for Directory {
         match prefix::author(line) {
             Some((host, pid)) if self.hosts.iter().any(|own| own.eq_ignore_ascii_case(&host)) => {
                 let pid = pid.unwrap_or_default();
-                let writer = match of.writers.get(&pid) {
-                    Some(writer) => Writer {
-                        last_line: self.now,
-                        ..writer.clone()
-                    },
-                    None => self.writer(name, &of, pid),
-                };
-                self.new_writer |= of.wrote(pid, writer, &self.host);
+                let known = of.writers.get(&pid).cloned();
+                let writer = known.unwrap_or_else(|| self.writer(name, &of, pid));
+                self.new_writer |= of.wrote(pid, writer, self.now, &self.host);
             }
             Some(_) => of.last = None,
             None => {}

@@ -1,16 +1,16 @@
 //! NCCL in this node's jobs: what their logs say, what the kernel shows of pods that log nothing, and
 //! what pods ask for.
 
-#[cfg(fuzzing)]
-pub mod fuzzing;
 mod log_files;
 mod persist;
 mod pod_log_reader;
+#[cfg(fuzzing)]
+pub mod registry;
+#[cfg(not(fuzzing))]
 mod registry;
 mod sidecar_record;
 mod suspects;
 
-use pod_log_reader::LogHealth;
 pub use pod_log_reader::{PodLogStatus, read_once};
 
 use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
@@ -69,8 +69,8 @@ pub struct NodeJobs {
     reads_pods: bool,
     reads_files: bool,
     supervisor: Supervisor,
-    /// `None` before the first poll.
-    log_health: Option<LogHealth>,
+    pod_logs: Followed,
+    log_files: Followed,
 }
 
 impl NodeJobs {
@@ -96,7 +96,8 @@ impl NodeJobs {
             reads_pods,
             reads_files,
             supervisor: inputs.supervisor.clone(),
-            log_health: None,
+            pod_logs: Followed::default(),
+            log_files: Followed::default(),
         }
     }
 
@@ -106,12 +107,12 @@ impl NodeJobs {
         match update {
             Update::Suspects(suspects) => jobs.suspects = Arc::new(suspects),
             Update::Logs(status) => {
-                jobs.containers = status.jobs.containers;
-                jobs.fallbacks_in_a_row = status.jobs.fallbacks_in_a_row;
-                jobs.fallback_namespaces = status.jobs.fallback_namespaces;
-                jobs.limited = status.jobs.limited;
-                jobs.logs = status.jobs.logs;
-                self.log_health = Some(status.health);
+                let suspects = Arc::clone(&jobs.suspects);
+                *jobs = Jobs {
+                    suspects,
+                    ..status.jobs
+                };
+                (self.pod_logs, self.log_files) = (status.pods, status.files);
             }
         }
     }
@@ -150,31 +151,18 @@ impl NodeJobs {
         Arc::clone(&self.jobs)
     }
 
-    /// Reports how reading the logs goes; whether they were read once, as far as they can be.
+    /// Reports how reading the logs goes; whether pods' logs were read once, as far as they can be.
     pub fn report_health(&self, sampler: &mut Sampler) -> bool {
-        let read = self.log_health.is_some();
-        let log = self.log_health.clone().unwrap_or_default();
-        if self.reads_files {
-            let health = Followed {
-                read,
-                fault: log.files_fault,
-                stalled: self.supervisor.silent(supervise::LOG_FILES),
-                ..Followed::default()
-            };
-            sampler.set_health("log_files", health);
-        }
-        if !self.reads_pods {
-            return true;
-        }
-        let health = Followed {
-            read,
-            fault: log.fault,
-            absent: log.absent,
-            stalled: self.supervisor.silent(supervise::POD_LOGS),
-            via: None,
+        let report = |sampler: &mut Sampler, source, row, health: &Followed| {
+            let stalled = self.supervisor.silent(row);
+            let answered = health.read || stalled.is_some();
+            let health = health.clone();
+            sampler.set_health(source, Followed { stalled, ..health });
+            answered
         };
-        let answered = health.read || health.stalled.is_some();
-        sampler.set_health("pod_logs", health);
-        answered
+        if self.reads_files {
+            report(sampler, "log_files", supervise::LOG_FILES, &self.log_files);
+        }
+        !self.reads_pods || report(sampler, "pod_logs", supervise::POD_LOGS, &self.pod_logs)
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that follows the logs of this node's pods for NCCL's lines, and judges them and those of
 //! log files.
 
-use super::log_files::LogFiles;
+use super::log_files::{LogFiles, add};
 use super::registry::{Change, PodLookup, Registry, tenant};
 use super::{Inputs, Update, persist};
 use crate::check::nccl_jobs::{FairShare, Jobs, LogReading, PodLimits};
@@ -11,7 +11,8 @@ use crate::cluster::{EventKind, EventSender, PodRef};
 use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::reading::Reading;
+use crate::sampler::Followed;
 use crate::source::pod_logs::{Follower, Options, PollStats};
 use crate::supervise;
 use crate::units::Millis;
@@ -46,19 +47,10 @@ const WARN: Duration = Duration::from_secs(60);
 pub struct PodLogStatus {
     /// Verdicts and progress; the other fields are empty.
     pub(super) jobs: Jobs,
-    /// How reading goes.
-    pub(super) health: LogHealth,
-}
-
-/// How reading of pods' logs and of log files goes.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct LogHealth {
-    /// Why pods' logs cannot be read, if so.
-    pub(super) fault: Option<Fault>,
-    /// There are no pods' logs.
-    pub(super) absent: bool,
-    /// Why a directory of log files cannot be read, if so.
-    pub(super) files_fault: Option<Fault>,
+    /// How reading the pods' logs goes.
+    pub(super) pods: Followed,
+    /// How reading the log files goes.
+    pub(super) files: Followed,
 }
 
 /// Starts the thread, which ends when the receiver of `tx` is dropped. Begun again after a panic, it
@@ -149,16 +141,14 @@ impl Reader {
     fn step(&mut self) -> Option<PodLogStatus> {
         let now = self.inputs.clock.now();
         self.registry.at(now, Some(jiff::Timestamp::now()));
+        let before = self.totals.bytes;
         let follower = self.follower.as_mut();
         let stats = follower.map(|follower| follower.poll(now, &mut self.registry));
         let stats = stats.unwrap_or_default();
-        add(&mut self.totals, stats.bytes, stats.lines_dropped);
-        let from_files = self
-            .files
-            .as_mut()
-            .map(|files| files.take(&mut self.registry, now));
-        let from_files = from_files.unwrap_or_default();
-        add(&mut self.totals, from_files.bytes, from_files.lines_dropped);
+        add(&mut self.totals, &stats);
+        if let Some(files) = &mut self.files {
+            files.take(&mut self.registry, now, &mut self.totals);
+        }
         let pods_changed = matches!(self.inputs.pods.has_changed(), Ok(true));
         let all = pods_changed || now.since(self.judged_at) >= JUDGE_ALL;
         if all {
@@ -166,7 +156,7 @@ impl Reader {
         }
         let (changed, announced) = self.judge(all);
         self.note_limits(now);
-        self.unsaved |= changed || stats.bytes + from_files.bytes > 0;
+        self.unsaved |= changed || self.totals.bytes > before;
         // Saved at once, so that an announcement is not repeated however this run ends.
         if announced || self.unsaved && now.since(self.saved_at) >= SAVE {
             self.saved_at = now;
@@ -184,7 +174,7 @@ impl Reader {
         if let Some(files) = &self.files {
             let known = status.jobs.logs.get_or_insert_with(|| self.totals.clone());
             known.containers += files.count() as u64;
-            status.health.files_fault = files.fault();
+            status.files = Followed::of(files.fault(), false);
         }
         status.jobs.limited = self.limited;
         let news = self.published.as_ref() != Some(&status);
@@ -271,7 +261,7 @@ pub fn read_once(host: &Host, config: &Config, clock: Clock) -> Jobs {
         // Without wall time, an init that did not end does not hang: the job may be over.
         registry.at(now, None);
         let stats = follower.poll(now, &mut registry);
-        add(&mut totals, stats.bytes, stats.lines_dropped);
+        add(&mut totals, &stats);
         let late = now.since(began) >= config.intervals.deadline.duration();
         if stats.bytes == 0 && stats.behind == 0 || late {
             let hang_after = config.policy.nccl.init_hang_after.0;
@@ -322,12 +312,6 @@ fn may_announce(said: &mut FairShare, key: &ContainerKey) -> bool {
     said.may(tenant(key), key.job().unwrap_or(&key.uid))
 }
 
-/// Adds a poll to the sums over all polls.
-fn add(totals: &mut LogReading, bytes: u64, lines_dropped: u64) {
-    totals.bytes += bytes;
-    totals.lines_dropped += lines_dropped;
-}
-
 fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLogStatus {
     let logs = LogReading {
         containers: stats.containers as u64,
@@ -348,12 +332,11 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         logs,
         ..Jobs::default()
     };
-    let health = LogHealth {
-        fault,
-        absent: jobs.logs.is_none(),
-        files_fault: None,
-    };
-    PodLogStatus { jobs, health }
+    PodLogStatus {
+        pods: Followed::of(fault, jobs.logs.is_none()),
+        files: Followed::default(),
+        jobs,
+    }
 }
 
 #[cfg(test)]

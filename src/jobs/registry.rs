@@ -35,18 +35,18 @@ fn announcement(verdict: &NcclVerdict) -> Announced {
 
 /// A change of a container's verdict that its pod gets an Event about.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Change {
+pub struct Change {
     /// The container and its verdict now.
-    pub(super) now: Arc<ContainerVerdict>,
+    pub now: Arc<ContainerVerdict>,
     /// TCP fallback began (true) or ended (false).
-    pub(super) fallback: Option<bool>,
+    pub fallback: Option<bool>,
     /// Its init began to hang.
-    pub(super) hangs: bool,
+    pub hangs: bool,
 }
 
 /// Result of looking a pod up.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum PodLookup<'a> {
+pub enum PodLookup<'a> {
     /// As the API server describes it.
     Found(&'a PodFacts),
     /// The API server does not know it any more: only its logs are left.
@@ -59,7 +59,7 @@ pub(super) enum PodLookup<'a> {
 
 /// A verdict as it is kept over a restart of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct SavedVerdict {
+pub struct SavedVerdict {
     key: ContainerKey,
     restart: u32,
     verdict: NcclVerdict,
@@ -91,20 +91,21 @@ struct JobLog {
 
 /// All containers.
 #[derive(Default)]
-pub(super) struct Registry {
+pub struct Registry {
     most: usize,
-    /// Bytes that all containers may hold together, those that they hold, and how often the largest
-    /// holder had to give up its own.
+    /// Bytes that all containers may hold together.
     budget: usize,
-    held: usize,
-    pub(super) evicted: u64,
+    /// Bytes that they hold, as counted.
+    pub held: usize,
+    /// How often the largest holder had to give up its own.
+    pub evicted: u64,
     logs: BTreeMap<ContainerKey, JobLog>,
     /// How the last jobs ended up.
-    pub(super) outcomes: Outcomes,
+    pub outcomes: Outcomes,
     /// Lines that looked like a sidecar's verdict and were none.
-    pub(super) dropped: u64,
+    pub dropped: u64,
     /// Bytes gone before they were read.
-    pub(super) lost: u64,
+    pub lost: u64,
     now: Millis,
     wall: Option<jiff::Timestamp>,
     changed: bool,
@@ -122,7 +123,7 @@ struct Around<'a> {
 
 impl Registry {
     /// For so many containers at most, which together hold so many bytes.
-    pub(super) fn new(most: usize, budget: usize) -> Self {
+    pub fn new(most: usize, budget: usize) -> Self {
         Registry {
             most: most.max(1),
             budget,
@@ -131,7 +132,7 @@ impl Registry {
     }
 
     /// Restores the verdicts of an earlier run.
-    pub(super) fn restore(&mut self, verdicts: Vec<SavedVerdict>, outcomes: Outcomes) {
+    pub fn restore(&mut self, verdicts: Vec<SavedVerdict>, outcomes: Outcomes) {
         self.outcomes = outcomes.bounded();
         for saved in verdicts.into_iter().take(self.most) {
             let log = JobLog {
@@ -144,19 +145,22 @@ impl Registry {
     }
 
     /// Forgets jobs outside of Kubernetes that are not known any more.
-    pub(super) fn keep_jobs(&mut self, known: impl Fn(&ContainerKey) -> bool) {
-        let keys = self
-            .logs
-            .keys()
-            .filter(|key| key.job().is_some() && !known(key));
-        for key in keys.cloned().collect::<Vec<_>>() {
-            self.remove(&key);
-            self.changed = true;
-        }
+    pub fn keep_jobs(&mut self, known: impl Fn(&ContainerKey) -> bool) {
+        self.forget(|key, _| key.job().is_some() && !known(key));
+    }
+
+    fn forget(&mut self, gone: impl Fn(&ContainerKey, &JobLog) -> bool) {
+        let (before, held) = (self.logs.len(), &mut self.held);
+        self.logs.retain(|key, log| {
+            let stays = !gone(key, log);
+            *held = held.saturating_sub(if stays { 0 } else { log.held });
+            stays
+        });
+        self.changed |= self.logs.len() != before;
     }
 
     /// The verdicts to keep for a later run.
-    pub(super) fn save(&self) -> Vec<SavedVerdict> {
+    pub fn save(&self) -> Vec<SavedVerdict> {
         let announced = (self.logs.iter()).filter(|(_, log)| log.announced.is_some());
         let saved = announced.filter_map(|(key, log)| {
             Some(SavedVerdict {
@@ -169,14 +173,14 @@ impl Registry {
     }
 
     /// Sets the time at which lines are read.
-    pub(super) fn at(&mut self, now: Millis, wall: Option<jiff::Timestamp>) {
+    pub fn at(&mut self, now: Millis, wall: Option<jiff::Timestamp>) {
         self.now = now;
         self.wall = wall;
     }
 
     /// Verdicts of containers whose pod has not ended, worst first; among those as bad, namespaces take
     /// turns, and pods in each of them.
-    pub(super) fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
+    pub fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
         let running = self.logs.values().filter(|log| !log.finished);
         let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
         let badness = |container: &Arc<ContainerVerdict>| {
@@ -208,7 +212,7 @@ impl Registry {
 
     /// Judges the logs that changed, or all of them: time passes, and facts about pods may come after
     /// the lines. True if any verdict, or the set of them, changed.
-    pub(super) fn judge<'a>(
+    pub fn judge<'a>(
         &mut self,
         all: bool,
         hang_after: Duration,
@@ -320,12 +324,6 @@ impl Registry {
         self.keep_within_budget();
     }
 
-    /// Bytes that all containers hold, as counted.
-    #[cfg(fuzzing)]
-    pub(super) fn held(&self) -> usize {
-        self.held
-    }
-
     fn remove(&mut self, key: &ContainerKey) -> Option<JobLog> {
         let log = self.logs.remove(key)?;
         self.held = self.held.saturating_sub(log.held);
@@ -397,7 +395,7 @@ fn pod_name(container: &ContainerVerdict) -> String {
 }
 
 /// Who may make up jobs: a namespace, or the user of a job outside of Kubernetes.
-pub(super) fn tenant(key: &ContainerKey) -> &str {
+pub fn tenant(key: &ContainerKey) -> &str {
     match key.job() {
         Some(_) => &key.uid,
         None => &key.namespace,
@@ -567,14 +565,7 @@ impl Sink for Registry {
     fn gone(&mut self, container: &Container) {
         // With a sidecar goes what it said of others, which may have no log of their own.
         let key = &container.key;
-        let before = self.logs.len();
-        self.logs.retain(|other, log| {
-            let by_sidecar = log.sidecar.is_some() && other.uid == key.uid;
-            let stays = *other != *key && !by_sidecar;
-            self.held -= if stays { 0 } else { log.held };
-            stays
-        });
-        self.changed |= self.logs.len() != before;
+        self.forget(|other, log| *other == *key || log.sidecar.is_some() && other.uid == key.uid);
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Plan {
 }
 
 /// State of a source that is followed elsewhere: the kernel log, pods' logs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Followed {
     /// It was read, or found to be absent or not readable.
     pub read: bool,
@@ -56,6 +56,18 @@ pub struct Followed {
     pub stalled: Option<Duration>,
     /// The way it is read, where there are several.
     pub via: Option<&'static str>,
+}
+
+impl Followed {
+    /// It was read; `fault`: why it cannot be, if so.
+    pub fn of(fault: Option<Fault>, absent: bool) -> Self {
+        Followed {
+            read: true,
+            fault,
+            absent,
+            ..Followed::default()
+        }
+    }
 }
 
 /// A read that ended, with its reader, which comes back to be used again.

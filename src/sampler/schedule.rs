@@ -37,8 +37,8 @@ impl Subject {
 /// Why a subject is not being read though it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// It was queued at that moment, and every worker that may take it is stuck.
-    NoReader(Millis),
+    /// It is queued, and every worker that may take it is stuck.
+    NoReader,
     /// Another read of the same device hangs.
     DeviceHangs,
 }
@@ -258,7 +258,7 @@ impl Schedule {
                     any = true;
                 }
                 (Some(started), None) if slot.idle.is_none() && now.since(started) >= deadline => {
-                    slot.idle = Some(Idle::NoReader(started));
+                    slot.idle = Some(Idle::NoReader);
                     any = true;
                 }
                 _ => {}
@@ -341,7 +341,7 @@ pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
 /// Why a subject that is due is not being read.
 fn unread(idle: Idle, hung: usize) -> Fault {
     Fault::other(match idle {
-        Idle::NoReader(_) => format!("waits for a free reader: {hung} other reads hang"),
+        Idle::NoReader => format!("waits for a free reader: {hung} other reads hang"),
         Idle::DeviceHangs => "left alone while another read of the device hangs".to_string(),
     })
 }

@@ -144,50 +144,39 @@ const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeR
     }
 }
 
+impl Source {
+    const fn vital(self) -> Self {
+        let vital = true;
+        Source { vital, ..self }
+    }
+
+    const fn held_back(self) -> Self {
+        let held_back = true;
+        Source { held_back, ..self }
+    }
+
+    const fn sampled_twice(self) -> Self {
+        let samples = 2;
+        Source { samples, ..self }
+    }
+}
+
 /// All sources, by name.
+#[rustfmt::skip]
 pub static SOURCES: &[Source] = &[
-    Source {
-        held_back: true,
-        samples: 2,
-        ..row("counters", Device, |every| every.counters, counters_reader)
-    },
-    Source {
-        held_back: true,
-        ..row("dcb", Interface, |every| every.dcb, dcb_reader)
-    },
-    Source {
-        vital: true,
-        ..row("devices", Node, |every| every.devices, devices_reader)
-    },
+    row("counters", Device, |every| every.counters, counters_reader).held_back().sampled_twice(),
+    row("dcb", Interface, |every| every.dcb, dcb_reader).held_back(),
+    row("devices", Node, |every| every.devices, devices_reader).vital(),
     row("dot1x", Inventoried, |every| every.dot1x, dot1x_reader),
-    Source {
-        held_back: true,
-        samples: 2,
-        ..row("ethtool", Interface, |every| every.ethtool, ethtool_reader)
-    },
-    Source {
-        held_back: true,
-        ..row("gids", Device, |every| every.gids, gids_reader)
-    },
+    row("ethtool", Interface, |every| every.ethtool, ethtool_reader).held_back().sampled_twice(),
+    row("gids", Device, |every| every.gids, gids_reader).held_back(),
     row("gpudirect", Node, |every| every.gpudirect, gpudirect_reader),
-    Source {
-        vital: true,
-        ..row("link", Device, |every| every.link, link_reader)
-    },
+    row("link", Device, |every| every.link, link_reader).vital(),
     row("lldp", Inventoried, |every| every.lldp, lldp_reader),
     row("netdev", Interface, |every| every.netdev, netdev_reader),
-    Source {
-        vital: true,
-        ..row("pci", Inventoried, |every| every.pci, pci_reader)
-    },
-    Source {
-        held_back: true,
-        ..row("umad", Device, |every| every.umad, umad_reader)
-    },
-    Source {
-        held_back: true,
-        ..row("vf_links", Interface, |every| every.pci, vf_links_reader)
-    },
+    row("pci", Inventoried, |every| every.pci, pci_reader).vital(),
+    row("umad", Device, |every| every.umad, umad_reader).held_back(),
+    row("vf_links", Interface, |every| every.pci, vf_links_reader).held_back(),
 ];
 
 /// What a name without a row is: never, since names come from the rows.
@@ -237,6 +226,13 @@ fn first_fault<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>) -> End
 
 fn device_of<'a>(inventory: &Inventory<'a>, key: &str) -> Option<&'a RdmaDevice> {
     (inventory.devices.iter()).find(|device| device.key.0 == key)
+}
+
+/// Facts of a device's ports, by the ports' keys.
+fn by_port<T>(device: &RdmaDevice, facts: impl IntoIterator<Item = (u32, T)>) -> Vec<(PortKey, T)> {
+    let facts = facts.into_iter();
+    let keyed = facts.map(|(port, facts)| (device.port_key(port), facts));
+    keyed.collect()
 }
 
 /// RDMA netlink for a device that has an index there, where the kernel may be asked.
@@ -329,9 +325,10 @@ fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             });
             ports.ok()
         });
-        let ports = reader.read(host, &known.unwrap_or_default()).into_iter();
-        let keyed = ports.map(|(port, facts)| (device.port_key(port), facts));
-        link_sample(keyed.collect())
+        link_sample(by_port(
+            &device,
+            reader.read(host, &known.unwrap_or_default()),
+        ))
     }))
 }
 
@@ -385,12 +382,10 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             pma.values().chain(hw.values())
         });
         let ended = first_fault(all);
-        let restricted = reader.newly_restricted().into_iter();
-        let restricted = restricted.map(|port| device.port_key(port)).collect();
-        let ports = ports.into_iter();
-        let ports: Vec<_> = ports
-            .map(|(port, counters)| (device.port_key(port), counters))
-            .collect();
+        let ports = by_port(&device, ports);
+        let is_restricted = |facts: &PortCounters| facts.pma_skipped == Some(PmaSkip::Restricted);
+        let restricted = ports.iter().filter(|(_, facts)| is_restricted(facts));
+        let restricted = restricted.map(|(key, _)| key.clone()).collect();
         Sample::of(ended, move |snapshot, at| {
             for (key, counters) in ports {
                 snapshot.counters.insert(key, stamped(at, counters));
@@ -431,9 +426,8 @@ fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     let device = device.clone();
     Some(Box::new(move |host| {
         let ports = device.ports.iter().map(|port| port.number);
-        let tables: Vec<_> = ports
-            .map(|port| (device.port_key(port), gids::read(host, &device, port)))
-            .collect();
+        let tables = ports.map(|port| (port, gids::read(host, &device, port)));
+        let tables = by_port(&device, tables);
         let ended = first_fault(tables.iter().map(|(_, table)| table));
         Sample::of(ended, move |snapshot, at| {
             let mut changed = false;
@@ -575,11 +569,9 @@ fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
         Sample::of(ended(&heard), move |snapshot, at| {
             let mut changed = false;
             for (name, said) in heard.into_value().into_iter().flatten() {
-                let before = snapshot.lldp.get(&name);
-                // What no longer held is shown again at once.
-                changed |= before.is_some_and(|before| at >= before.at.plus(before.value.ttl));
-                if let Some(known) = said.after(before.map(|before| &before.value)) {
-                    changed |= put(&mut snapshot.lldp, name, known, at);
+                let before = snapshot.lldp.get(&name).map(|before| &before.value);
+                if let Some(known) = said.after(before) {
+                    changed |= put_heard(&mut snapshot.lldp, name, known, at);
                 }
             }
             changed.into()
@@ -602,16 +594,12 @@ fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         let found = umad::neighbors(host, &device);
         let ended = ended(&found);
         let found = found.into_value().unwrap_or_default().into_iter();
-        let keyed: Vec<_> = found
-            .map(|(port, neighbor)| (device.port_key(port), Advertisement { neighbor, ttl }))
-            .collect();
+        let answers = found.map(|(port, neighbor)| (port, Advertisement { neighbor, ttl }));
+        let keyed = by_port(&device, answers);
         Sample::of(ended, move |snapshot, at| {
             let mut changed = false;
             for (key, answer) in keyed {
-                let before = snapshot.umad.get(&key);
-                // What no longer held is shown again at once.
-                changed |= before.is_some_and(|before| at >= before.at.plus(before.value.ttl));
-                changed |= put(&mut snapshot.umad, key, answer, at);
+                changed |= put_heard(&mut snapshot.umad, key, answer, at);
             }
             changed.into()
         })
@@ -659,6 +647,18 @@ fn put<K: Ord, T: PartialEq>(
     let changed = map.get(&key).is_none_or(|before| before.value != value);
     map.insert(key, Arc::new(Stamped { at, value }));
     changed
+}
+
+/// The same of what a neighbor said: what no longer held is shown again at once.
+fn put_heard<K: Ord>(
+    map: &mut BTreeMap<K, Arc<Stamped<Advertisement>>>,
+    key: K,
+    said: Advertisement,
+    at: Millis,
+) -> bool {
+    let ended = |before: &Arc<Stamped<Advertisement>>| at >= before.at.plus(before.value.ttl);
+    let had_ended = map.get(&key).is_some_and(ended);
+    put(map, key, said, at) || had_ended
 }
 
 /// Whether a scan of the bus shows less than the one before: a GPU is missing, a function does not

@@ -6,7 +6,7 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::observe::reading::Reading;
 use crate::source::nccl::Reader;
-use crate::source::pod_logs::{Container, Follower, Layout, Options, Sink};
+use crate::source::pod_logs::{Container, Follower, Layout, Options, PollStats, Sink};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,17 +20,6 @@ const MAX_CONTAINERS: usize = 16;
 
 /// A file of this name says that the job is done.
 const DONE: &str = "done";
-
-/// What one poll found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Poll {
-    /// Bytes read.
-    pub(super) bytes: u64,
-    /// There is more than one poll takes.
-    pub(super) more: bool,
-    /// Why the directory or a file cannot be read.
-    pub(super) fault: Option<String>,
-}
 
 /// The files of a directory, and what they say.
 pub(super) struct Files {
@@ -97,24 +86,25 @@ impl Files {
             .collect()
     }
 
-    /// Reads what is new. A file that cannot be read does not block the others.
-    pub(super) fn poll(&mut self, now: Millis, read_at: Option<jiff::Timestamp>) -> Poll {
+    /// Reads what is new; also why the directory or a file cannot be read, if so. A file that cannot be
+    /// read does not block the others.
+    pub(super) fn poll(
+        &mut self,
+        now: Millis,
+        read_at: Option<jiff::Timestamp>,
+    ) -> (PollStats, Option<String>) {
         self.collected.read_at = read_at;
         let stats = self.follower.poll(now, &mut self.collected);
-        let root = match stats.root {
+        let root = match &stats.root {
             Reading::Value(()) => None,
-            Reading::Failed(fault) => Some(fault.detail),
+            Reading::Failed(fault) => Some(fault.detail.clone()),
             _ => Some(format!("{}: no such directory", self.dir.display())),
         };
         if stats.fault.is_some() || stats.unreadable == 0 {
-            self.fault = stats.fault.map(|fault| fault.detail);
+            self.fault = stats.fault.as_ref().map(|fault| fault.detail.clone());
         }
         let file = || self.fault.clone().or_else(|| self.collected.fault.clone());
-        Poll {
-            bytes: stats.bytes,
-            more: stats.behind > 0,
-            fault: root.or_else(file),
-        }
+        (stats, root.or_else(file))
     }
 
     /// Blocks until there may be something new, `most` at the longest.
@@ -196,9 +186,9 @@ mod tests {
         let mut bytes = 0;
         for _ in 0..16 {
             *now += 80;
-            let poll = files.poll(Millis(*now), None);
-            assert_eq!(poll.fault, None);
-            bytes += poll.bytes;
+            let (stats, fault) = files.poll(Millis(*now), None);
+            assert_eq!(fault, None);
+            bytes += stats.bytes;
         }
         bytes
     }
@@ -252,9 +242,10 @@ mod tests {
         fs::create_dir(dir.path().join("b.2.log")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("c.3.log")).unwrap();
         let mut files = Files::new(dir.path(), "");
-        assert_eq!(files.poll(Millis(1), None), Poll::default());
+        let (stats, fault) = files.poll(Millis(1), None);
+        assert_eq!((stats.bytes, stats.behind, fault), (0, 0, None));
         let mut gone = Files::new(&dir.path().join("none"), "");
-        assert!(gone.poll(Millis(1), None).fault.is_some());
+        assert!(gone.poll(Millis(1), None).1.is_some());
     }
 
     #[test]

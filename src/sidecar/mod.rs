@@ -141,17 +141,17 @@ impl Sidecar {
     /// One poll: whether there is more to read, and whether the job is done.
     fn step(&mut self, out: &mut impl Write) -> Result<(bool, bool), SidecarError> {
         let wall = jiff::Timestamp::now();
-        let poll = self.files.poll(crate::clock::monotonic(), Some(wall));
-        self.page.bytes += poll.bytes;
-        if poll.fault != self.page.fault {
-            if let Some(fault) = &poll.fault {
+        let (stats, fault) = self.files.poll(crate::clock::monotonic(), Some(wall));
+        self.page.bytes += stats.bytes;
+        if fault != self.page.fault {
+            if let Some(fault) = &fault {
                 super::cli::complain(fault);
             }
-            self.page.fault = poll.fault;
+            self.page.fault = fault;
         }
         self.print_changes(out, wall, false)?;
         let done = self.settings.exit_when_done && self.is_done();
-        Ok((poll.more, done))
+        Ok((stats.behind > 0, done))
     }
 
     fn print_changes(
@@ -201,7 +201,8 @@ impl Sidecar {
     fn print_rest(&mut self, out: &mut impl Write) -> Result<(), SidecarError> {
         let wall = jiff::Timestamp::now();
         for _ in 0..LAST_POLLS {
-            if !self.files.poll(crate::clock::monotonic(), Some(wall)).more {
+            let (stats, _) = self.files.poll(crate::clock::monotonic(), Some(wall));
+            if stats.behind == 0 {
                 break;
             }
         }

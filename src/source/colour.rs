@@ -1,27 +1,19 @@
 //! Colours for terminals, which logs keep.
 
+use regex::Regex;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// Without ANSI colours (`dmesg -L`, Ray, shippers that keep them), with and without their escape byte.
 pub(crate) fn without_colour(text: &str) -> Cow<'_, str> {
+    // Building from a constant cannot fail.
+    static CODE: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"(?s)\x1b(?:\[[0-9;]*.?)?").ok());
     if !text.contains('\u{1b}') {
         return Cow::Borrowed(text);
     }
-    let mut plain = String::with_capacity(text.len());
-    let mut parts = text.split('\u{1b}');
-    plain.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        let rest = part.strip_prefix('[').map_or(part, |code| {
-            let end = code.find(|c: char| !(c.is_ascii_digit() || c == ';'));
-            let after = end.and_then(|end| code.get(end..)).unwrap_or_default();
-            let mut after = after.chars();
-            // The letter that ends it.
-            after.next();
-            after.as_str()
-        });
-        plain.push_str(rest);
-    }
-    Cow::Owned(plain)
+    let code = CODE.as_ref();
+    code.map_or(Cow::Borrowed(text), |code| code.replace_all(text, ""))
 }
 
 #[cfg(test)]

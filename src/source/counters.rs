@@ -59,7 +59,6 @@ pub struct CounterReader {
     ports: Vec<PortReader>,
     device_hw: Option<CounterDir>,
     may_be_restricted: bool,
-    newly_restricted: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -111,11 +110,11 @@ impl CounterReader {
             device_hw: (!all_excluded).then(|| counter_dir(device_hw, hw_order)),
             // A VF never had that right: there, one file's EINVAL says nothing about the others.
             may_be_restricted: device.function == Function::Physical,
-            newly_restricted: Vec::new(),
         }
     }
 
-    /// Reads every port. Ports that `hw_from_netlink` has are not read from `hw_counters` files;
+    /// Reads every port. One that is found restricted is to be remembered, and passed as `skip` to the
+    /// next [`CounterReader::new`]. Ports that `hw_from_netlink` has are not read from `hw_counters` files;
     /// the device-wide directory always is, since netlink does not have it.
     pub fn read(
         &mut self,
@@ -127,12 +126,6 @@ impl CounterReader {
         for port in &mut self.ports {
             let mut counters = PortCounters::default();
             port.read_pma(host, self.may_be_restricted, &mut counters);
-            if counters.pma_skipped == Some(PmaSkip::Restricted)
-                && port.skip != counters.pma_skipped
-            {
-                port.skip = counters.pma_skipped;
-                self.newly_restricted.push(port.number);
-            }
             if let Some(values) = from_netlink.remove(&port.number) {
                 counters.hw_via = Some(Via::Netlink);
                 counters.hw = (values.into_iter())
@@ -150,12 +143,6 @@ impl CounterReader {
         }
         all
     }
-
-    /// Ports whose PMA files answered EINVAL for the first time since the last call: to be
-    /// remembered, and passed as `skip` to the next [`CounterReader::new`].
-    pub fn newly_restricted(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.newly_restricted)
-    }
 }
 
 impl PortReader {
@@ -170,7 +157,8 @@ impl PortReader {
             // A port that was readable before may be resetting or going away: the refusal is
             // believed when it happens twice in a row.
             if !self.was_readable || self.bad_rounds > 1 {
-                counters.pma_skipped = Some(PmaSkip::Restricted);
+                self.skip = Some(PmaSkip::Restricted);
+                counters.pma_skipped = self.skip;
                 return;
             }
         } else if !values.is_empty() {

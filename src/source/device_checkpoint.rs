@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::observe::reading::Reading;
 use crate::source::tree;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the kubelet keeps it, independent of its root directory.
 pub const PATH: &str = "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
@@ -43,27 +43,8 @@ struct Entry {
     devices: Option<Devices>,
 }
 
-/// By NUMA node since Kubernetes 1.20, a plain list before.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Devices {
-    ByNode(BTreeMap<String, Option<Vec<String>>>),
-    List(Vec<String>),
-}
-
-impl Devices {
-    fn count(&self) -> u64 {
-        let count = match self {
-            Devices::ByNode(nodes) => {
-                // A device near two nodes stands under both.
-                let ids = nodes.values().flatten().flatten();
-                ids.collect::<std::collections::BTreeSet<_>>().len()
-            }
-            Devices::List(ids) => ids.len(),
-        };
-        u64::try_from(count).unwrap_or(u64::MAX)
-    }
-}
+/// IDs by NUMA node, since Kubernetes 1.20.
+type Devices = BTreeMap<String, Option<Vec<String>>>;
 
 /// Parses a checkpoint.
 ///
@@ -73,14 +54,16 @@ pub fn parse(bytes: &[u8]) -> Result<Allocations, String> {
     let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let mut pods = Allocations::new();
     for entry in file.data.entries.unwrap_or_default() {
-        let count = entry.devices.as_ref().map_or(0, Devices::count);
-        if count == 0 {
+        // A device near two nodes stands under both.
+        let ids = entry.devices.iter().flat_map(BTreeMap::values);
+        let ids: BTreeSet<&String> = ids.flatten().flatten().collect();
+        if ids.is_empty() {
             continue;
         }
         let container = pods.entry(entry.pod).or_default();
         let resources = container.entry(entry.container).or_default();
         let have = resources.entry(entry.resource).or_default();
-        *have = have.saturating_add(count);
+        *have = have.saturating_add(ids.len() as u64);
     }
     Ok(pods)
 }

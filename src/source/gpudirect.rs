@@ -57,8 +57,7 @@ pub fn iommu_words(cmdline: &str) -> Vec<String> {
 /// line where none is registered.
 fn efa_p2p(host: &Host) -> BTreeMap<String, String> {
     let mut providers = BTreeMap::new();
-    let names = tree::list(host, rdma_port::CLASS);
-    for name in names.value().into_iter().flatten().take(MAX) {
+    for name in tree::names(host, rdma_port::CLASS).iter().take(MAX) {
         let device = rdma_port::class_dir(name).join("device");
         let Some(bdf) = tree::canonical(host, &device).and_then(|path| identity::place(&path).pci)
         else {

@@ -48,20 +48,15 @@ pub fn parse_rate(text: &str) -> Option<LinkRate> {
     let (number, rest) = text.trim().split_once(' ')?;
     let rest = rest.trim().strip_prefix("Gb/sec")?.trim();
     let tenths = parse::tenths(number).filter(|tenths| *tenths <= MAX_GBPS * 10)?;
-    let mut words = rest
+    let words = rest
         .strip_prefix('(')
-        .and_then(|rest| rest.strip_suffix(')'))
-        .unwrap_or_default()
-        .splitn(2, ' ');
-    let lanes = words
-        .next()
-        .and_then(|lanes| lanes.strip_suffix('X'))
-        .and_then(|lanes| lanes.parse().ok());
-    let speed = words.next().and_then(parse::clean);
+        .and_then(|rest| rest.strip_suffix(')'));
+    let words = words.unwrap_or_default();
+    let (lanes, speed) = words.split_once(' ').unwrap_or((words, ""));
     Some(LinkRate {
         rate: BitsPerSec(tenths * 100_000_000),
-        lanes,
-        speed,
+        lanes: lanes.strip_suffix('X').and_then(|lanes| lanes.parse().ok()),
+        speed: parse::clean(speed),
     })
 }
 

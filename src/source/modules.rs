@@ -20,10 +20,7 @@ pub fn read(host: &Host) -> Reading<BTreeMap<String, Module>> {
     if !directory && listed.value().is_none() {
         return listed;
     }
-    let mut listed = match listed {
-        Reading::Value(listed) => listed,
-        _ => BTreeMap::new(),
-    };
+    let mut listed = listed.into_value().unwrap_or_default();
     let mut modules = BTreeMap::new();
     for name in MODULES_OF_INTEREST {
         let dir = module_dir(name);

@@ -94,39 +94,44 @@ fn driver(host: &Host, bdf: Bdf) -> Option<String> {
     tree::link_name(host, pci_function_dir(bdf).join("driver"))
 }
 
-/// Network functions that could carry RDMA, and which are none of `rdma`, nor driven and on a card
-/// that has one of these (the second leg of a bond has no RDMA device of its own).
+/// Network functions with their classes that are none of `rdma`, nor a leg of a bond: that has no RDMA
+/// device of its own, but its driver, and its card has one.
+fn others(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> Vec<(Bdf, u64, BareNic)> {
+    let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
+    let others = classes.iter().filter_map(|(bdf, class)| {
+        let other = *class >> 16 == NETWORK && !rdma.contains(bdf);
+        let nic = other.then(|| nic(host, *bdf, *class)).flatten()?;
+        let is_leg = cards.contains(&bdf.slot()) && nic.driver.is_some();
+        (!is_leg).then_some((*bdf, *class, nic))
+    });
+    others.collect()
+}
+
+/// Those of the others that could carry RDMA.
 fn bare(
     host: &Host,
-    classes: &[(Bdf, u64)],
+    others: &[(Bdf, u64, BareNic)],
     rdma: &[Bdf],
     distances: impl Fn(Bdf) -> BTreeMap<String, Distance>,
 ) -> BTreeMap<String, BareNic> {
-    let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
     let ids = rdma
         .iter()
         .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)));
     let models: BTreeSet<String> = ids.collect();
-    let nics = classes.iter().filter_map(|(bdf, class)| {
-        if !is_network(*class) || rdma.contains(bdf) {
-            return None;
-        }
-        let nic = nic(host, *bdf, *class)?;
-        // A leg of a bond has its driver; a port of a card without any driver is missing.
-        let missing = !cards.contains(&bdf.slot()) || nic.driver.is_none();
+    let nics = others.iter().filter(|(_, class, nic)| {
         let carries_rdma = class >> 8 == INFINIBAND
             || RDMA_MAKERS.iter().any(|maker| nic.id.starts_with(maker))
             || models.contains(&nic.id);
-        (missing && carries_rdma && nic.id != DATA_DIRECT).then(|| {
-            let held = tree::names(host, pci_function_dir(*bdf).join("infiniband"));
-            let (unseen, distances) = (!held.is_empty(), distances(*bdf));
-            let nic = BareNic {
-                unseen,
-                distances,
-                ..nic
-            };
-            (bdf.to_string(), nic)
-        })
+        is_network(*class) && carries_rdma && nic.id != DATA_DIRECT
+    });
+    let nics = nics.map(|(bdf, _, nic)| {
+        let held = tree::names(host, pci_function_dir(*bdf).join("infiniband"));
+        let nic = BareNic {
+            unseen: !held.is_empty(),
+            distances: distances(*bdf),
+            ..nic.clone()
+        };
+        (bdf.to_string(), nic)
     });
     nics.take(MAX_BARE).collect()
 }
@@ -147,12 +152,11 @@ fn nic(host: &Host, bdf: Bdf, class: u64) -> Option<BareNic> {
 fn rdma_capable(
     host: &Host,
     classes: &[(Bdf, u64)],
-    rdma: &[Bdf],
+    others: &[(Bdf, u64, BareNic)],
 ) -> Reading<BTreeMap<String, BareNic>> {
     if classes.iter().any(|(_, class)| *class == 0) {
         return Reading::NotObservable;
     }
-    let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
     let routes = routes::default_route_devices(host);
     let carries_route = |bdf: Bdf| {
         let names = tree::names(host, pci_function_dir(bdf).join("net"));
@@ -163,17 +167,13 @@ fn rdma_capable(
         };
         names.iter().any(carries)
     };
-    let network = classes.iter().filter(|(_, class)| *class >> 16 == NETWORK);
-    let nics = network.filter_map(|(bdf, class)| {
-        let nic = nic(host, *bdf, *class)?;
-        let by_driver = |driver: &String| RDMA_DRIVERS.split(' ').any(|known| known == driver);
+    let by_driver = |driver: &String| RDMA_DRIVERS.split(' ').any(|known| known == driver);
+    let nics = others.iter().filter(|(bdf, _, nic)| {
         let capable = RDMA_IDS.iter().any(|start| nic.id.starts_with(start))
             || nic.driver.as_ref().is_some_and(by_driver);
-        // The other leg of a bond, whose card has its RDMA device.
-        let leg = cards.contains(&bdf.slot()) && nic.driver.is_some();
-        let own = capable && !leg && !rdma.contains(bdf);
-        (own && !carries_route(*bdf)).then(|| (bdf.to_string(), nic))
+        capable && !carries_route(*bdf)
     });
+    let nics = nics.map(|(bdf, _, nic)| (bdf.to_string(), nic.clone()));
     Reading::Value(nics.take(MAX_BARE).collect())
 }
 
@@ -249,12 +249,13 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
         };
         gpu_places.iter().filter_map(to_gpu).collect()
     };
+    let others = others(host, classes, rdma);
     let of_rdma = rdma.iter().map(|nic| (nic.to_string(), distances(*nic)));
     PciFacts {
         functions,
         distances: of_rdma.filter(|(_, gpus)| !gpus.is_empty()).collect(),
-        bare: bare(host, classes, rdma, distances),
-        rdma_capable: rdma_capable(host, classes, rdma),
+        bare: bare(host, &others, rdma, distances),
+        rdma_capable: rdma_capable(host, classes, &others),
         virtual_machine,
         machine: machine::facts(host),
         sriov: sriov(host, classes),

@@ -11,8 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// Longest file read; kernel attributes are at most a page, `/proc` files a few.
 pub const MAX_FILE: usize = 1 << 20;
@@ -72,35 +71,14 @@ fn read_at_most(file: &File, limit: usize, is_attribute: bool) -> io::Result<Vec
 /// Most files kept open, where the process may have four times as many.
 const MAX_KEPT: usize = 1024;
 
-/// Files kept open between reads, in all directories.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// Files kept open between reads, in all directories, hold a share in this.
+static KEPT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
 /// How many files may be kept open.
 static MAY_KEEP: LazyLock<usize> = LazyLock::new(|| {
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
     usize::try_from(limit / 4).map_or(MAX_KEPT, |quarter| quarter.min(MAX_KEPT))
 });
-
-/// A file that stays open between reads.
-#[derive(Debug)]
-struct Kept(File);
-
-impl Kept {
-    /// Keeps a file open, or gives it back where there are too many.
-    fn new(file: File) -> Result<Kept, File> {
-        let one_more = |kept| (kept < *MAY_KEEP).then_some(kept + 1);
-        match KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
-            Ok(_) => Ok(Kept(file)),
-            Err(_) => Err(file),
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        KEPT.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Device, inode and moment of the last change of a directory.
 type Identity = (u64, u64, i64, i64);
@@ -115,7 +93,7 @@ pub struct Directory {
     path: PathBuf,
     identity: Option<Identity>,
     names: Option<Vec<String>>,
-    files: BTreeMap<String, Kept>,
+    files: BTreeMap<String, (File, Arc<()>)>,
 }
 
 impl Directory {
@@ -161,8 +139,8 @@ impl Directory {
         let (files, may_keep) = (&mut self.files, self.identity.is_some());
         read_with(host, &path, |full| {
             let is_attribute = path.starts_with("sys");
-            if let Some(kept) = files.get(name) {
-                let answer = read_at_most(&kept.0, limit, is_attribute);
+            if let Some((kept, _)) = files.get(name) {
+                let answer = read_at_most(kept, limit, is_attribute);
                 if !matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::ENODEV)) {
                     return answer;
                 }
@@ -170,11 +148,8 @@ impl Directory {
             }
             let file = open(host, full)?;
             let answer = read_at_most(&file, limit, is_attribute)?;
-            if is_attribute
-                && may_keep
-                && let Ok(kept) = Kept::new(file)
-            {
-                files.insert(name.to_string(), kept);
+            if is_attribute && may_keep && Arc::strong_count(&KEPT) <= *MAY_KEEP {
+                files.insert(name.to_string(), (file, Arc::clone(&KEPT)));
             }
             Ok(answer)
         })
@@ -422,7 +397,7 @@ mod tests {
         std::fs::write(dir.path().join("sys/one"), "1\n").unwrap();
         let directory = settled(&Host::new(dir.path()), "sys");
         let file = &directory.files["one"].0;
-        assert!(KEPT.load(Ordering::Relaxed) >= 1);
+        assert!(Arc::strong_count(&KEPT) > 1);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
         assert!(Path::new(&path).exists());
         drop(directory);

@@ -15,8 +15,8 @@ pub struct Hosts {
     nodes: Vec<Node>,
     /// Those whose rails are down.
     down: BTreeSet<usize>,
-    /// Ends of the pipes that stand for the kernel's logs: a file would need an inotify instance
-    /// each, of which a user has 128.
+    /// Ends of the pipes that stand for the kernel's logs: a file would be read
+    /// twenty times a second by each agent.
     _logs: Vec<File>,
 }
 

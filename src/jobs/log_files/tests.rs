@@ -18,9 +18,9 @@ impl Rig {
         let patterns = patterns
             .iter()
             .map(|text| FilePattern::try_from((*text).to_string()));
-        let patterns = patterns.collect::<Result<_, _>>().unwrap();
-        let directory = Directory::new(0, Arc::new(tree.host()), patterns, "gpu-1.example", HANG);
-        let follower = directory.follower(Path::new("logs"));
+        let patterns: Vec<_> = patterns.collect::<Result<_, _>>().unwrap();
+        let directory = Directory::new(0, Arc::new(tree.host()), &patterns, "gpu-1.example", HANG);
+        let follower = directory.follower();
         Rig {
             tree,
             directory,
@@ -386,7 +386,7 @@ fn a_directory_that_hangs_holds_up_no_other_for_long() {
     };
     tx.try_send(batch).unwrap();
     for (now, gone) in [(1_000, false), (60_000, false), (61_000, true)] {
-        files.take(&mut registry, Millis(now));
+        files.take(&mut registry, Millis(now), &mut LogReading::default());
         assert!(matches!(files.look_up(&key), PodLookup::Found(_)));
         let found = files.look_up(&old);
         assert_eq!(matches!(found, PodLookup::Gone), gone, "{now} {found:?}");
@@ -399,7 +399,7 @@ fn a_thread_that_begins_again_does_not_add_to_what_it_said_before() {
     let (key, jobs) = found("42");
     let mut shown = |batch: Batch| {
         tx.try_send(batch).unwrap();
-        files.take(&mut registry, Millis(1_000));
+        files.take(&mut registry, Millis(1_000), &mut LogReading::default());
         registry.judge(true, HANG, None, |key| files.look_up(key), |_| {});
         registry.verdicts().len()
     };

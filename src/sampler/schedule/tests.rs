@@ -173,7 +173,7 @@ fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     assert!(schedule.mark_stalled(Millis(5_000)));
     let slot = |schedule: &Schedule| schedule.slots().next().unwrap().1.clone();
     assert_eq!(slot(&schedule).health.stalled_since, None);
-    assert_eq!(slot(&schedule).idle, Some(Idle::NoReader(Millis(0))));
+    assert_eq!(slot(&schedule).idle, Some(Idle::NoReader));
     assert!(schedule.answered(|_| 1) && schedule.quiet());
     // Told once, and nothing wakes for it.
     assert!(!schedule.mark_stalled(Millis(6_000)));

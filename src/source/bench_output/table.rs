@@ -1,13 +1,37 @@
 //! One line of nccl-tests' output, and the cells of table rows.
 
 use crate::observe::bench::{Collective, Measurement, Rank};
+use regex::Regex;
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// Element types of all versions (`test_typenames`).
 const TYPES: &str =
-    "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 char int";
+    "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|char|int";
 
 /// Reductions (`test_opnames`), and the word for none.
-const REDUCTIONS: &str = "sum prod max min avg mulsum none";
+const REDUCTIONS: &str = "sum|prod|max|min|avg|mulsum|none";
+
+/// What is looked for in lines. Building from constants cannot fail.
+struct Patterns {
+    /// Size and count, of which a launcher's tag may touch the first, type, reduction, root, and cells.
+    row: Regex,
+    /// Launchers' tags, which hydra puts before each piece of a row (`[0]`, `[1,0]<stdout>:`), and what
+    /// quotes a line in a list of strings or a JSON object.
+    wrapping: Regex,
+    /// The last `host:pid:tid`, whose first digits may be the end of a cell.
+    nccl: Regex,
+}
+
+static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
+    let row =
+        format!(r"([0-9]+)\s+([0-9]+)\s+(?:{TYPES})\s+(?:{REDUCTIONS})(?:\s+\S+(.*))?(?:\s|$)");
+    Some(Patterns {
+        row: Regex::new(&row).ok()?,
+        wrapping: Regex::new(r#"\[[0-9,]*\]|<std(?:out|err)>:|\\[nr]|[\["'{}\],]"#).ok()?,
+        nccl: Regex::new("(?s)^(.* )?([0-9.-]*)[^ ]*:[0-9]+:[0-9]+(?: |$)").ok()?,
+    })
+});
 
 /// Longest host name that is kept, in bytes.
 const MAX_HOST: usize = 256;
@@ -79,20 +103,12 @@ pub(super) type Cell = Option<f64>;
 /// Parses a row, wherever in the line it begins.
 pub(super) fn row(text: &str) -> Option<RowText> {
     let text = unwrapped(text);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let is_one_of = |names: &str, word: &str| names.split(' ').any(|name| name == word);
-    let at = (words.iter().skip(2)).position(|word| is_one_of(TYPES, word))?;
-    let number = |at: usize| {
-        // A launcher's tag may touch the first number.
-        let word = words.get(at)?;
-        let start = word.rfind(|c: char| !c.is_ascii_digit());
-        word.get(start.map_or(0, |at| at + 1)..)?.parse().ok()
-    };
-    let (size, _count): (u64, u64) = (number(at)?, number(at + 1)?);
-    let reduction = words.get(at + 3)?;
-    let cells = words.get(at + 5..).unwrap_or_default().iter();
-    let cells = cells.map_while(|word| cell(word)).take(40);
-    is_one_of(REDUCTIONS, reduction).then(|| (size, cells.collect()))
+    let row = PATTERNS.as_ref()?.row.captures(&text)?;
+    let number = |group| row.get(group)?.as_str().parse().ok();
+    let (size, _count): (u64, u64) = (number(1)?, number(2)?);
+    let cells = row.get(3).map_or("", |cells| cells.as_str());
+    let cells = cells.split_whitespace().map_while(cell).take(40);
+    Some((size, cells.collect()))
 }
 
 /// Whether a text is nothing but cells, as what is left of a row that was cut.
@@ -117,38 +133,22 @@ fn cell(word: &str) -> Option<Cell> {
 /// up to `host:pid:tid`, whose first digits are the end of the last cell (`-1host:1:2 [0] NCCL INFO`).
 pub(super) fn before_nccl(text: &str, nccl: usize) -> String {
     let text = text.get(..nccl).unwrap_or_default();
-    let is_number = |part: &str| part.parse::<u32>().is_ok();
-    let is_prefix = |word: &str| {
-        let mut parts = word.rsplit(':');
-        parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
-    };
-    let mut words = text.split_inclusive(' ').rev();
-    let mut left = text.len();
-    let prefix = words.find(|word| {
-        left -= word.len();
-        is_prefix(word.trim_end())
-    });
-    let Some(prefix) = prefix else {
-        return String::new();
-    };
-    let digits = prefix.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'));
-    let digits = prefix.get(..digits.unwrap_or(0)).unwrap_or_default();
-    let digits = if cell(digits).is_some() { digits } else { "" };
-    format!("{}{digits}", text.get(..left).unwrap_or_default())
+    let prefix = PATTERNS
+        .as_ref()
+        .and_then(|known| known.nccl.captures(text));
+    let part = |group| prefix.as_ref()?.get(group).map(|part| part.as_str());
+    let digits = part(2).filter(|digits| cell(digits).is_some());
+    format!(
+        "{}{}",
+        part(1).unwrap_or_default(),
+        digits.unwrap_or_default()
+    )
 }
 
-/// Blanks in place of launchers' tags, which hydra puts before each piece of a row (`[0]`,
-/// `[1,0]<stdout>:`), and of what quotes a line in a list of strings or a JSON object.
-fn unwrapped(text: &str) -> String {
-    let parts = text.split('[').map(|part| match part.split_once(']') {
-        Some((tag, rest)) if tag.bytes().all(|b| b.is_ascii_digit() || b == b',') => rest,
-        _ => part,
-    });
-    let mut text = parts.collect::<Vec<_>>().join(" ");
-    for wrapping in ["<stdout>:", "<stderr>:", "\\n", "\\r"] {
-        text = text.replace(wrapping, " ");
-    }
-    text.replace(['"', '\'', '{', '}', ']', ','], " ")
+/// Blanks in place of what others put around a line.
+fn unwrapped(text: &str) -> Cow<'_, str> {
+    let wrapping = PATTERNS.as_ref().map(|known| &known.wrapping);
+    wrapping.map_or(text.into(), |wrapping| wrapping.replace_all(text, " "))
 }
 
 /// One side of a row, by its cells: the time in microseconds, and the measurement.

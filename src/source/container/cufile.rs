@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::observe::container::{Environment, StorageFacts};
 use crate::observe::reading::Reading;
 use crate::source::tree;
+use regex::Regex;
 
 /// Where cuFile looks without `CUFILE_ENV_PATH_JSON`.
 const DEFAULT: &str = "/etc/cufile.json";
@@ -47,30 +48,14 @@ fn parse(text: &str) -> Reading<bool> {
 /// Removes `//` comments outside of strings and commas before a closing bracket, both of which
 /// cuFile's parser ignores.
 fn without_comments(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut in_string = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => in_string = !in_string,
-            '\\' if in_string => {
-                out.push(c);
-                out.extend(chars.next());
-                continue;
-            }
-            '/' if !in_string && chars.peek() == Some(&'/') => {
-                while chars.next_if(|c| *c != '\n').is_some() {}
-                continue;
-            }
-            '}' | ']' if !in_string => {
-                let kept = out.trim_end().trim_end_matches(',').len();
-                out.truncate(kept);
-            }
-            _ => {}
+    const STRING: &str = r#"("(?:[^"\\]|\\.)*"?)"#;
+    let mut text = text.to_string();
+    for ignored in ["//[^\n]*()", r",[,\s]*([}\]])"] {
+        if let Ok(pattern) = Regex::new(&format!("(?s){STRING}|{ignored}")) {
+            text = pattern.replace_all(&text, "$1$2").into_owned();
         }
-        out.push(c);
     }
-    out
+    text
 }
 
 #[cfg(test)]

@@ -11,9 +11,6 @@ const BY_NODE: &str = r#"{"Data":{"PodDeviceEntries":[
     {"PodUID":"0a1b","ContainerName":"side","ResourceName":"nvidia.com/gpu","DeviceIDs":{},"New":[1]},
     {"PodUID":"2c3d","ContainerName":"a","ResourceName":"amd.com/gpu","DeviceIDs":{"0":["x"],"1":["x"]}}],
     "RegisteredDevices":{"nvidia.com/gpu":["GPU-1"]},"AllDevices":{}},"Checksum":1234567890}"#;
-const LIST: &str = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"0a1b","ContainerName":"c",
-    "ResourceName":"nvidia.com/mig-1g.10gb","DeviceIDs":["MIG-1","MIG-2"],"AllocResp":""}],
-    "RegisteredDevices":{}},"Checksum":1}"#;
 
 fn rows(text: &str) -> Vec<(String, String, String, u64)> {
     let mut rows = Vec::new();
@@ -28,7 +25,7 @@ fn rows(text: &str) -> Vec<(String, String, String, u64)> {
 }
 
 #[test]
-fn both_forms() {
+fn devices_by_node() {
     let row = |pod: &str, container: &str, resource: &str, count| {
         (pod.into(), container.into(), resource.into(), count)
     };
@@ -40,7 +37,6 @@ fn both_forms() {
             row("2c3d", "a", "amd.com/gpu", 1),
         ]
     );
-    assert_eq!(rows(LIST), [row("0a1b", "c", "nvidia.com/mig-1g.10gb", 2)]);
     // As a kubelet writes it before any pod.
     assert_eq!(
         rows(r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":1}"#),
@@ -52,9 +48,15 @@ fn both_forms() {
 fn malformed_checkpoints_are_a_fault() {
     let tree = TestTree::new();
     assert_eq!(read(&tree.host()), Reading::Absent);
-    tree.file(PATH, LIST);
+    tree.file(PATH, BY_NODE);
     assert!(read(&tree.host()).value().unwrap().contains_key("0a1b"));
-    for text in ["", "[]", "{}", "{\"Data\":3}", &LIST[..LIST.len() - 40]] {
+    for text in [
+        "",
+        "[]",
+        "{}",
+        "{\"Data\":3}",
+        &BY_NODE[..BY_NODE.len() - 40],
+    ] {
         tree.bytes(PATH, text.as_bytes());
         assert!(matches!(read(&tree.host()), Reading::Failed(_)), "{text}");
     }

@@ -26,7 +26,7 @@ const OTHER_BOOT_US: u64 = 10_000_000;
 const RESUME_POINT_EVERY_US: u64 = 5_000_000;
 /// Longest wait for a record: after it, the receiver is asked whether it still listens.
 const WAIT_MS: u16 = 1000;
-/// Milliseconds between reads of a regular file that cannot be watched.
+/// Milliseconds between reads of a regular file.
 const FILE_POLL_MS: u16 = 50;
 /// Milliseconds between reads by syslog(2), at least.
 const SYSLOG_POLL_MS: u16 = 1000;
@@ -190,7 +190,6 @@ impl KmsgFollower {
     /// # Errors
     /// The log is gone.
     pub fn wait(&self, took: Duration) -> Result<(), FollowError> {
-        let failed = |errno: Errno| self.failed(errno.into());
         let Some(fd) = self.input.fd() else {
             let pause = match self.way {
                 Way::Device => FILE_POLL_MS,
@@ -200,18 +199,11 @@ impl KmsgFollower {
             return Ok(());
         };
         let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
+        // Where the log is gone, reading finds out.
         match poll(&mut fds, PollTimeout::from(WAIT_MS)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(failed(errno)),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(self.failed(errno.into())),
         }
-        let [log] = fds;
-        let gone = PollFlags::POLLHUP | PollFlags::POLLNVAL;
-        let events = log.revents().unwrap_or(PollFlags::empty());
-        // While there is something to read, reading finds the error.
-        if events.intersects(gone) && !events.contains(PollFlags::POLLIN) {
-            return Err(failed(Errno::EPIPE));
-        }
-        Ok(())
     }
 
     /// Stamp of the last record handled, in microseconds.

@@ -1,14 +1,14 @@
 //! Sources of records: the kernel's device, or a growing file of records. (syslog(2) is `ring`.)
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::lines::Message;
 
@@ -51,7 +51,9 @@ pub trait RecordInput: Send {
     fn next(&mut self) -> io::Result<Input>;
 
     /// What to poll for readability; `None` if it must be read again after a pause.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Opens without waiting for the other end of a pipe.
@@ -128,35 +130,20 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A regular file of raw records that others append to, truncate or replace.
+/// A regular file of raw records that others append to, truncate or replace. A line is left in the file
+/// until it is whole.
 struct GrowingFile {
     path: PathBuf,
     file: File,
     identity: (u64, u64),
-    /// Bytes read from this file so far.
+    /// Bytes of this file that were read.
     offset: u64,
     /// Size when opened or truncated: what lies below was there before us.
     old_until: u64,
     /// Read but not yet returned.
-    pending: Vec<u8>,
+    records: VecDeque<Input>,
     /// Inside a line that was too long.
     skipping: bool,
-    /// Reports changes in the file's directory, where that can be watched.
-    watch: Option<Inotify>,
-}
-
-/// Watches the directory of a file: writes to it, and other files that take its place.
-fn watch(path: &Path) -> Option<Inotify> {
-    let dir = path.parent()?;
-    let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
-    let changes = AddWatchFlags::IN_MODIFY
-        | AddWatchFlags::IN_CREATE
-        | AddWatchFlags::IN_MOVED_TO
-        | AddWatchFlags::IN_DELETE;
-    watch.add_watch(dir, changes).ok()?;
-    // Through a link, too.
-    watch.add_watch(path, AddWatchFlags::IN_MODIFY).ok()?;
-    Some(watch)
 }
 
 impl GrowingFile {
@@ -168,103 +155,72 @@ impl GrowingFile {
             identity: (meta.dev(), meta.ino()),
             offset: 0,
             old_until: meta.len(),
-            pending: Vec::new(),
+            records: VecDeque::new(),
             skipping: false,
-            watch: watch(path),
         })
     }
 
-    /// One record from what was read: a line and the dictionary lines behind it. The last line
-    /// waits for its newline.
-    fn take_record(&mut self) -> Option<Input> {
-        let mut end = line_end(&self.pending, 0)?;
-        while let Some(next) = line_end(&self.pending, end) {
-            if self.pending.get(end) != Some(&b' ') {
-                break;
-            }
-            end = next;
-        }
-        let start = self.offset - self.pending.len() as u64;
-        let record = lossy(self.pending.get(..end).unwrap_or_default());
-        self.pending.drain(..end);
-        if std::mem::take(&mut self.skipping) {
-            return Some(Input::Lost);
-        }
-        Some(Input::Record {
-            text: record,
-            fresh: start >= self.old_until,
-        })
-    }
-
+    /// Reads the next whole lines. False where there are none.
     fn read_more(&mut self) -> io::Result<bool> {
-        let mut chunk = [0; 16 * 1024];
-        let n = match self.file.read(&mut chunk) {
-            Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(e) => return Err(e),
-        };
-        self.offset += n as u64;
-        self.pending
-            .extend_from_slice(chunk.get(..n).unwrap_or_default());
-        if self.pending.len() > FILE_LINE_LIMIT && line_end(&self.pending, 0).is_none() {
-            self.pending.clear();
-            self.skipping = true;
+        let mut chunk = vec![0; FILE_LINE_LIMIT];
+        let read = self.file.read_at(&mut chunk, self.offset)?;
+        chunk.truncate(read);
+        match memchr::memrchr(b'\n', &chunk) {
+            Some(end) => chunk.truncate(end + 1),
+            None if read < FILE_LINE_LIMIT => return Ok(false),
+            None => {
+                self.offset += read as u64;
+                self.skipping = true;
+                return Ok(true);
+            }
         }
-        Ok(n > 0)
+        for line in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let fresh = self.offset >= self.old_until;
+            self.offset += line.len() as u64;
+            match self.records.back_mut() {
+                _ if std::mem::take(&mut self.skipping) => self.records.push_back(Input::Lost),
+                // A dictionary line.
+                Some(Input::Record { text, .. }) if line.starts_with(b" ") => {
+                    text.push_str(&lossy(line));
+                }
+                _ => {
+                    let text = lossy(line);
+                    self.records.push_back(Input::Record { text, fresh });
+                }
+            }
+        }
+        Ok(true)
     }
 
-    /// Whether the path now holds another file, or this one became shorter.
+    /// Whether the path now holds another file, or this one became shorter: it is read from its start.
     fn restarted(&mut self) -> io::Result<bool> {
         // Between removal and replacement the open file may still grow; a pipe is not a log.
         let now = std::fs::metadata(&self.path).ok();
         let Some(now) = now.filter(std::fs::Metadata::is_file) else {
             return Ok(false);
         };
-        if (now.dev(), now.ino()) != self.identity {
+        let same = (now.dev(), now.ino()) == self.identity;
+        if !same || now.len() < self.offset {
             *self = Self::new(&self.path, open_file(&self.path)?)?;
-            return Ok(true);
-        }
-        if now.len() < self.offset {
-            self.file.seek(SeekFrom::Start(0))?;
-            self.offset = 0;
-            self.old_until = now.len();
-            self.pending.clear();
-            self.skipping = false;
             return Ok(true);
         }
         Ok(false)
     }
 }
 
-/// The index behind the first newline at or after `from`.
-fn line_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    memchr::memchr(b'\n', rest).map(|i| from + i + 1)
-}
-
 impl RecordInput for GrowingFile {
     fn next(&mut self) -> io::Result<Input> {
         loop {
-            if let Some(input) = self.take_record() {
+            if let Some(input) = self.records.pop_front() {
                 return Ok(input);
             }
-            // Emptied before the file is read: later changes wake again.
-            if let Some(watch) = &self.watch {
-                while watch.read_events().is_ok_and(|events| !events.is_empty()) {}
+            if !self.read_more()? {
+                return Ok(match self.restarted()? {
+                    true => Input::Restarted,
+                    false => Input::Empty,
+                });
             }
-            if self.read_more()? {
-                continue;
-            }
-            return Ok(if self.restarted()? {
-                Input::Restarted
-            } else {
-                Input::Empty
-            });
         }
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(AsFd::as_fd)
     }
 }
 

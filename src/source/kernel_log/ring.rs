@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use super::input::{Input, RecordInput};
 use super::lines::{Found, Lines, Message};
@@ -107,10 +106,6 @@ impl RecordInput for Ring {
             self.read()?;
             self.has_read = true;
         }
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
 

@@ -1,10 +1,11 @@
 //! DCB settings of an interface (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h), only read. Counts in
 //! there are stale on mlx5 and left alone.
 
-use super::route::{DCB_ATTR_IFNAME, DCBMSG, RTM_GETDCB, ask, is_name};
+use super::route::{DCB_ATTR_IFNAME, DCBMSG, ask, is_name};
 use super::{Attrs, NetlinkError, Request, u16_at};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::reading::Reading;
+use nix::libc::RTM_GETDCB;
 
 const DCB_CMD_IEEE_GET: u8 = 21;
 

@@ -115,19 +115,15 @@ impl Client {
         name: &str,
         count: u32,
     ) -> Result<Vec<NlPort>, NetlinkError> {
-        let ports = 1..=count.min(u32::from(u8::MAX));
-        let outcomes =
-            ports.map(
-                |port| match self.of_port(CMD_PORT_GET, (index, name, port), port_link) {
-                    Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => Err(error),
-                    outcome => Ok(outcome.ok()),
-                },
-            );
-        Ok(outcomes
-            .collect::<Result<Vec<_>, _>>()?
-            .into_iter()
-            .flatten()
-            .collect())
+        let mut ports = Vec::new();
+        for port in 1..=count.min(u8::MAX.into()) {
+            match self.of_port(CMD_PORT_GET, (index, name, port), port_link) {
+                Ok(link) => ports.push(link),
+                Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(ports)
     }
 
     /// All hardware counters of a port in one request, refreshed by the driver.

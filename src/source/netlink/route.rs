@@ -3,15 +3,11 @@
 
 use super::socket::Socket;
 use super::{Attrs, DUMP, Message, NetlinkError, Request};
+use nix::libc::{RTM_DELLINK, RTM_GETDCB, RTM_GETRULE, RTM_NEWLINK, RTM_NEWRULE, RTM_SETDCB};
 use nix::sys::socket::SockProtocol;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-
-pub(super) const RTM_NEWLINK: u16 = 16;
-const RTM_DELLINK: u16 = 17;
-pub(super) const RTM_GETDCB: u16 = 78;
-const RTM_SETDCB: u16 = 79;
 
 /// Size of `struct ifinfomsg`.
 pub(super) const IFINFOMSG: usize = 16;
@@ -20,8 +16,6 @@ pub(super) const DCBMSG: usize = 4;
 
 /// Rules of policy routing (include/uapi/linux/fib_rules.h): `struct fib_rule_hdr` is family, lengths of
 /// destination and source, TOS, table, two reserved bytes, action, flags.
-const RTM_NEWRULE: u16 = 32;
-const RTM_GETRULE: u16 = 34;
 const FIB_RULE_HDR: usize = 12;
 const FRA_SRC: u16 = 2;
 const FR_ACT_TO_TBL: u8 = 1;

@@ -1,14 +1,13 @@
 //! Virtual functions of a network device, by rtnetlink (net/core/rtnetlink.c, include/uapi/linux/
 //! if_link.h): the one place where the kernel tells their administrative link state.
 
-use super::route::{IFINFOMSG, RTM_NEWLINK, ask, is_name};
+use super::route::{IFINFOMSG, ask, is_name};
 use super::{Attrs, NetlinkError, Request, u32_at};
 use crate::observe::reading::Reading;
 use crate::observe::vf::{VfLink, VfLinks};
 use nix::errno::Errno;
+use nix::libc::{RTM_GETLINK, RTM_NEWLINK};
 use std::collections::BTreeMap;
-
-const RTM_GETLINK: u16 = 18;
 
 const IFLA_IFNAME: u16 = 3;
 const IFLA_NUM_VF: u16 = 21;

@@ -4,13 +4,14 @@ use super::follower::{LogName, Logs};
 use super::listing::{self, is_gone};
 use super::log::{Log, Tools};
 use super::names;
-use super::options::{Container, FlatFile, Layout, Mark, ResumeState, Sink};
+use super::options::{Container, FileId, FlatFile, Layout, Mark, ResumeState, Sink};
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::Reading;
 use crate::source::tree::classify;
 use crate::units::Millis;
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Most containers looked for in one pod's directory.
@@ -77,7 +78,8 @@ impl Tree {
                 Layout::Flat if name.kind.is_file() => {
                     let path = self.root.join(&name.name);
                     let key: LogName = ("".into(), name.name.into_boxed_str());
-                    if sink.follows(&flat_file(&key.1, &path, logs.get(&key))) {
+                    let file = flat_file(&key.1, &path, logs.get(&key));
+                    if file.is_some_and(|file| sink.follows(&file)) {
                         found.insert(key);
                     }
                 }
@@ -158,12 +160,19 @@ impl Tree {
     }
 }
 
-fn flat_file<'a>(name: &'a str, path: &'a Path, log: Option<&Log>) -> FlatFile<'a> {
+/// A file as its directory shows it; `None` if it is gone.
+fn flat_file<'a>(name: &'a str, path: &Path, log: Option<&Log>) -> Option<FlatFile<'a>> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
     let log = log.filter(|log| !log.removed);
-    FlatFile {
+    let id = FileId {
+        inode: meta.ino(),
+        owner: meta.uid(),
+    };
+    Some(FlatFile {
         name,
+        id,
+        written: meta.modified().ok()?,
         unread: log.is_some_and(|log| log.behind || log.file.is_none() && !log.faulty),
         unreadable: log.is_some_and(|log| log.faulty),
-        path,
-    }
+    })
 }

@@ -32,8 +32,8 @@ mod rotation;
 pub use follower::Follower;
 pub(crate) use names::pod_dir;
 pub use options::{
-    Container, FileId, Fingerprint, FlatFile, FlatFileFacts, Layout, Mark, Options, Place,
-    PollStats, ResumeState, Sink,
+    Container, FileId, Fingerprint, FlatFile, Layout, Mark, Options, Place, PollStats, ResumeState,
+    Sink,
 };
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
 use serde::{Deserialize, Serialize};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -34,34 +33,14 @@ pub struct FileId {
 pub struct FlatFile<'a> {
     /// Its name.
     pub name: &'a str,
+    /// Which file it is.
+    pub id: FileId,
+    /// When it was last written to, by the clock of its file server.
+    pub written: SystemTime,
     /// It is followed, and more of it than was read is there.
     pub unread: bool,
     /// It is followed, and cannot be read.
     pub unreadable: bool,
-    pub(super) path: &'a Path,
-}
-
-/// What the directory says of a [`FlatFile`].
-#[derive(Debug, Clone, Copy)]
-pub struct FlatFileFacts {
-    /// Which file it is.
-    pub file: FileId,
-    /// When it was last written to, by the clock of its file server.
-    pub written: SystemTime,
-}
-
-impl FlatFile<'_> {
-    /// Looks the file up; `None` if it is gone.
-    pub fn facts(&self) -> Option<FlatFileFacts> {
-        let meta = std::fs::symlink_metadata(self.path).ok()?;
-        Some(FlatFileFacts {
-            file: FileId {
-                inode: meta.ino(),
-                owner: meta.uid(),
-            },
-            written: meta.modified().ok()?,
-        })
-    }
 }
 
 /// Receives the lines of all followed logs.

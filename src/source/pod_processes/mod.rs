@@ -92,12 +92,8 @@ pub fn owner_of(host: &Host, pid: u32) -> Found {
 /// (kubernetes pkg/kubelet/kuberuntime, BuildPodLogsDirectory); empty where the directory cannot be read. A relative path is below
 /// the host root.
 pub fn names(host: &Host, pod_logs: &Path) -> BTreeMap<String, (String, String)> {
-    let listed = tree::list(host, pod_logs);
-    let pods = listed
-        .value()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| pod_dir(name));
+    let names = tree::names(host, pod_logs);
+    let pods = names.iter().filter_map(|name| pod_dir(name));
     pods.map(|pod| (pod.uid.into(), (pod.namespace.into(), pod.pod.into())))
         .collect()
 }

@@ -9,9 +9,13 @@ mod endless;
 mod memory;
 
 use libfuzzer_sys::fuzz_target;
-use selvage::jobs::fuzzing::Logs;
+use selvage::check::nccl_jobs::ContainerVerdict;
+use selvage::jobs::registry::{PodLookup, Registry};
 use selvage::observe::pod::ContainerKey;
-use selvage::source::pod_logs::Container;
+use selvage::source::pod_logs::{Container, Sink};
+use selvage::units::Millis;
+use std::sync::Arc;
+use std::time::Duration;
 
 const CONTAINERS: usize = 6;
 const BUDGET: usize = 64 << 10;
@@ -34,9 +38,24 @@ fn container(byte: u8, restarts: &[u32; 8]) -> Container {
     }
 }
 
-fn play(log: &[u8]) -> Logs {
+/// Judges all logs; the verdicts, worst first.
+fn judge(logs: &mut Registry, now: u64, wall: jiff::Timestamp) -> Vec<Arc<ContainerVerdict>> {
+    logs.at(Millis(now), Some(wall));
+    let unavailable = |_: &ContainerKey| PodLookup::Unavailable;
+    logs.judge(true, Duration::from_secs(300), None, unavailable, drop);
+    logs.verdicts()
+}
+
+/// A new one, as after a restart of the agent.
+fn restarted(logs: &Registry) -> Registry {
+    let mut other = Registry::new(CONTAINERS, BUDGET);
+    other.restore(logs.save(), logs.outcomes.clone());
+    other
+}
+
+fn play(log: &[u8]) -> Registry {
     let wall = jiff::Timestamp::from_second(1_777_636_800).unwrap();
-    let mut logs = Logs::new(CONTAINERS, BUDGET);
+    let mut logs = Registry::new(CONTAINERS, BUDGET);
     let mut restarts = [0; 8];
     let lines = log.split(|byte| *byte == b'\n');
     for (number, line) in lines.enumerate() {
@@ -46,19 +65,19 @@ fn play(log: &[u8]) -> Logs {
         let from = container(whose, &restarts);
         match what {
             b'R' => restarts[usize::from(whose % 8)] += 1,
-            b'L' => logs.sink().lost(&from, 7),
-            b'G' => logs.sink().gone(&from),
-            b'A' => logs = logs.restarted(CONTAINERS, BUDGET),
-            _ if logs.sink().wants(&from, text, 0).is_some() => logs.sink().line(&from, text),
+            b'L' => logs.lost(&from, 7),
+            b'G' => logs.gone(&from),
+            b'A' => logs = restarted(&logs),
+            _ if logs.wants(&from, text, 0).is_some() => logs.line(&from, text),
             _ => {}
         }
         if number % 64 == 0 {
-            let verdicts = logs.judge(number as u64 * 1000, wall);
+            let verdicts = judge(&mut logs, number as u64 * 1000, wall);
             assert!(verdicts.len() <= CONTAINERS);
-            assert!(logs.held() <= BUDGET, "{} bytes counted", logs.held());
+            assert!(logs.held <= BUDGET, "{} bytes counted", logs.held);
         }
     }
-    for verdict in logs.judge(u64::MAX / 2, wall) {
+    for verdict in judge(&mut logs, u64::MAX / 2, wall) {
         let verdict = &verdict.verdict;
         assert!(verdict.evidence.iter().all(|line| line.text.len() <= 512));
         assert!(verdict.summary.len() <= 4096);
@@ -69,6 +88,6 @@ fn play(log: &[u8]) -> Logs {
 fuzz_target!(|bytes: &[u8]| {
     let text = endless::log(bytes.get(..4096).unwrap_or(bytes), LOG);
     let (logs, held, most) = memory::of(|| play(&text));
-    assert!(logs.held() <= BUDGET, "{} bytes counted", logs.held());
+    assert!(logs.held <= BUDGET, "{} bytes counted", logs.held);
     assert!(most <= MOST, "{most} bytes, {held} at the end");
 });

@@ -201,7 +201,7 @@ fn a_file_is_followed_through_truncation() {
 }
 
 #[test]
-fn an_appended_record_ends_the_wait() {
+fn an_appended_record_is_there_after_the_wait() {
     let dir = tempfile::tempdir().unwrap();
     let o = options(dir.path(), "b");
     fs::write(&o.path, "").unwrap();
