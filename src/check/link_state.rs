@@ -4,7 +4,7 @@ use super::context::span_text;
 use super::dot1x;
 use super::expected::{
     Attribute, BUT_PEERS, Because, LINK_LAYER, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources,
-    UP, UVERBS, majority, remembered,
+    UP, majority, remembered,
 };
 use super::likeness;
 use super::nic_kernel::is_resetting;
@@ -51,7 +51,7 @@ reasons! {
         "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it. A notice for a virtual function, which may be addressed by GID alone.",
         "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.";
     failing NO_UVERBS = "NoUverbs", ReloadDriver,
-        "A rail is active and has no uverbs device, though it had one, other rails have, or `ib_uverbs` is not loaded: no program can open it, and NCCL does not see it.",
+        "A rail is active and has no uverbs device, or `ib_uverbs` is not loaded: no program can open it, and NCCL does not see it.",
         "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.";
     notice LID_CHANGED = "LidChanged", None,
         "The LID of an InfiniBand rail changed while it was up or after a short fall: connections that used the old one are dead, and so are the jobs that had them.",
@@ -385,10 +385,13 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         let message = format!("{} is active and {what}", port.subject);
         (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
     };
-    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
-    let had = remembered(context, port, UVERBS);
-    let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
-    if gone && (had.is_some() || context.rails().any(has) || uverbs_not_loaded(context)) {
+    let missing = match port.device.uverbs {
+        Reading::Absent => true,
+        // Without the class, which is the module's.
+        Reading::NotObservable => uverbs_not_loaded(context),
+        _ => false,
+    };
+    if missing && !port.device.is_gvnic() {
         return Some(say(&NO_UVERBS, "has no uverbs device"));
     }
     (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {

@@ -81,7 +81,7 @@ pub const CODES: &[Row] = &[
     (61, "driver", Degraded, "internal controller breakpoint or warning", WATCH),
     (62, "gpu", Fatal, "internal controller halted", RESET),
     (63, "memory", Degraded, "a memory row is marked to be remapped", REMAP),
-    (64, "memory", Fatal, "a memory row could not be remapped", EXAMINE),
+    (64, "memory", Fatal, "a memory row could not be remapped", RESET),
     (65, "driver", Degraded, "video processor exception", WATCH),
     (68, "app", App, "video decoder exception", PROGRAM),
     (69, "app", App, "graphics engine class error", PROGRAM),
