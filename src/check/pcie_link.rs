@@ -57,11 +57,7 @@ pub const PATH: Row = Row {
     evidence: "pcie_gbps",
     ..row(
         "pcie",
-        // Not of a port that is down: a spare may sit in any slot.
-        |context, port| {
-            let active = port.is_active().then(|| path(context, port));
-            active.flatten().map(|(rate, _)| rate)
-        },
+        |context, port| path(context, port).map(|(rate, _)| rate),
         &[(PAST_AND_PEERS, &PATH_SLOW)],
     )
 };
