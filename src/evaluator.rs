@@ -9,7 +9,8 @@ use crate::check::profile::{self, PlatformSettings, Profile};
 use crate::check::promised;
 use crate::check::roles::{self, RoleFacts, RoleOverrides};
 use crate::check::{
-    self, Candidate, Context, Finding, Status, causes, expected, link_state, no_fabric, xid_seen,
+    self, Candidate, Context, Finding, Status, causes, device_missing, expected, link_state,
+    no_fabric, xid_seen,
 };
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
@@ -56,7 +57,8 @@ struct Judged {
     /// Number of rails that are InfiniBand.
     infiniband: usize,
     no_fabric: bool,
-    /// Whether rails have not been up for their settle time, as what they may become.
+    /// Whether rails have not been up for their settle time or may still appear, as what they may
+    /// become.
     fresh: Option<Status>,
 }
 
@@ -72,7 +74,8 @@ impl Judged {
                 .filter(|layer| *layer == LinkLayer::Infiniband)
                 .count(),
             no_fabric: no_fabric::is_certain(context),
-            fresh: link_state::rails_settle(context).then_some(Status::Degraded),
+            fresh: (link_state::rails_settle(context) || device_missing::rails_come(context))
+                .then_some(Status::Degraded),
         }
     }
 }
@@ -156,6 +159,7 @@ impl Evaluator {
     /// Forgets what the machine was at its best, in this boot and before: it is right as it is now.
     pub fn forget(&mut self) {
         self.history.forget_best();
+        self.debouncer.accept();
     }
 
     /// The same by a request that the Node's annotation names by its moment; false if it was granted

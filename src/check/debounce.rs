@@ -12,7 +12,8 @@
 //!   [`Hysteresis::flap_max_factor`].
 //! - **Unknown neither raises nor clears.** While a check says Unknown of a key, what it said of
 //!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
-//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check.
+//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check. Only an operator
+//!   who accepts the machine as it is ([`Debouncer::accept`]) lets it clear.
 
 use super::{Candidate, Finding, Status, Weight};
 use crate::settings_macro::section;
@@ -85,6 +86,8 @@ struct Entry {
     since: Millis,
     last: Seen,
     clears: VecDeque<Millis>,
+    /// The machine was accepted as it was then, and this was not seen since.
+    accepted: bool,
     candidate: Candidate,
 }
 
@@ -129,9 +132,10 @@ impl Debouncer {
             let seen = match present.remove(id) {
                 Some(candidate) => {
                     entry.candidate = candidate;
+                    entry.accepted = false;
                     Seen::Present
                 }
-                None if !id.unknown && is_blind(&blind, id) => Seen::Blind,
+                None if !id.unknown && !entry.accepted && is_blind(&blind, id) => Seen::Blind,
                 None => Seen::Absent,
             };
             entry.step(seen, passed, now, &settings)
@@ -160,6 +164,14 @@ impl Debouncer {
         waits.min().map(|wait| now.plus(wait))
     }
 
+    /// The machine is right as it is now: what is not seen again clears, even where its check can no
+    /// longer tell, as what it would go by is forgotten.
+    pub fn accept(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.accepted = true;
+        }
+    }
+
     /// Candidates that were dropped because the memory was full of standing ones.
     pub fn refused(&self) -> u64 {
         self.refused
@@ -178,6 +190,7 @@ impl Debouncer {
                 since: now,
                 last: Seen::Absent,
                 clears: VecDeque::new(),
+                accepted: false,
                 candidate,
             };
             entry.step(Seen::Present, Duration::ZERO, now, &self.settings);

@@ -364,3 +364,15 @@ fn the_moment_of_the_next_change_is_known() {
     assert_eq!(step(&mut held, 104, vec![]), Some(118));
     assert_eq!(step(&mut held, 118, vec![]), None);
 }
+
+#[test]
+fn an_accepted_machine_clears_what_its_check_can_no_longer_tell() {
+    let mut machine = machine();
+    assert_eq!(play(&mut machine, 0, "DDDD"), "...R");
+    machine.accept();
+    assert_eq!(play(&mut machine, 4, "????????"), "RRRRR...");
+    // What is still seen is not accepted away, and is kept as ever.
+    assert_eq!(play(&mut machine, 12, "DDDD"), "...R");
+    machine.accept();
+    assert_eq!(play(&mut machine, 16, "D????????"), "RRRRRRRRR");
+}

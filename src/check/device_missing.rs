@@ -120,6 +120,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             .with("missed", seen.missed);
         if rail {
             candidate = fix_hardware(context, &key.0, candidate);
+            candidate = candidate.expecting(true, Because::Remembered);
         }
         found.push(on_its_way(context, &[(key, seen)], candidate));
     }
@@ -241,6 +242,18 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         .collect()
 }
 
+/// Whether rails may still appear: the machine booted of late, its shape can have more than are there,
+/// and nothing says how many were attached to it (EFA comes late, and one by one).
+pub(crate) fn rails_come(context: &Context<'_>) -> bool {
+    let shape = context.profile.and_then(Profile::certain_shape);
+    let most = shape.filter(|shape| shape.rails.1 == Sure::AtMost);
+    let fewer = most.is_some_and(|shape| context.rails().count() < shape.rails.0 as usize);
+    let known = context.policy.expect.rails.is_some()
+        || (context.history.remembered.parts_with(RAIL).next()).is_some();
+    let boots = context.now.since(Millis(0)) < context.policy.link_state.training_grace.0;
+    fewer && boots && !known
+}
+
 /// How many rails are there. [`promised`](super::promised) holds them against the shape's number.
 pub const RAILS: Attribute = Attribute {
     name: "rails",
@@ -279,6 +292,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         (context.candidate(&GPU_VANISHED, (address, address), message))
             .with("address", address.as_str())
             .with("missed", seen.missed)
+            .expecting(true, Because::Remembered)
     });
     let mut found: Vec<Candidate> = vanished.collect();
     found.extend(gpus_not_on_bus(context, pci));

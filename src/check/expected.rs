@@ -16,7 +16,6 @@ use crate::check::profile::{Profile, Sure};
 use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
-use crate::observe::reading::Reading;
 use crate::observe::remembered::Seen;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +37,6 @@ pub enum Because {
 pub const UP: &str = "up";
 /// A rail, or a NIC that could be one, in the memory: up or not.
 pub const RAIL: &str = "rail";
-/// A rail that programs could open, in the memory.
-pub const UVERBS: &str = "uverbs";
 /// The link layer's number, in the memory: the first one that stood.
 pub const LINK_LAYER: &str = "link_layer";
 /// Part and attribute of the memory: how many GPUs were on the bus. Not which ones, as a card that is
@@ -337,7 +334,6 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
         (rows.iter())
             .filter_map(|row| Some((row.of.name, (row.observed)(context, rail)?)))
             .chain([(UP, 1)])
-            .chain(matches!(rail.device.uverbs, Reading::Value(_)).then_some((UVERBS, 1)))
             .chain(layer(rail))
             .collect()
     };

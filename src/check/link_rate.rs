@@ -63,8 +63,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
     let own_lanes = lanes(port);
     // An InfiniBand cable has four lanes: one is a fault without peers or past, and whatever the design.
+    // A plane has one of them.
     let infiniband = port.rail && port.is_infiniband();
-    let one_lane = infiniband && own_lanes == Some(1) && context.rate(port).is_some();
+    let four_lanes = infiniband && !port.device.is_multi_plane();
+    let one_lane = four_lanes && own_lanes == Some(1) && context.rate(port).is_some();
     let short = RATE.shortfall(context, port);
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
         let of_active = |other: &PortView<'_>| context.rate(other).and(lanes(other));
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
-    use crate::observe::rdma::{PhysState, PortState};
+    use crate::observe::rdma::{PhysState, PortState, RdmaPort};
 
     #[test]
     fn nodes_that_are_well() {
@@ -265,5 +267,16 @@ mod tests {
             node.told(&CHECK),
             ["mlx5_0/1 RateBelowNominal Degraded Notice"]
         );
+        // A plane of ConnectX-8 has one lane by design.
+        node.profile.shape = None;
+        node.set_link(0, link(200, 1));
+        let ports = (1..=12).map(|number| RdmaPort {
+            number,
+            ..node.devices[0].ports[0].clone()
+        });
+        node.devices[0].ports = ports.collect();
+        node.history = Default::default();
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
     }
 }

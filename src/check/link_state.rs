@@ -4,7 +4,7 @@ use super::context::span_text;
 use super::dot1x;
 use super::expected::{
     Attribute, BUT_PEERS, Because, LINK_LAYER, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources,
-    UP, UVERBS, majority, remembered,
+    UP, majority, remembered,
 };
 use super::likeness;
 use super::nic_kernel::is_resetting;
@@ -343,10 +343,13 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         let message = format!("{} is active and {what}", port.subject);
         (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
     };
-    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
-    let had = remembered(context, port, UVERBS);
-    let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
-    if gone && (had.is_some() || context.rails().any(has) || uverbs_not_loaded(context)) {
+    let missing = match port.device.uverbs {
+        Reading::Absent => true,
+        // Without the class, which is the module's.
+        Reading::NotObservable => uverbs_not_loaded(context),
+        _ => false,
+    };
+    if missing && !port.device.is_gvnic() {
         return Some(say(&NO_UVERBS, "has no uverbs device"));
     }
     (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {

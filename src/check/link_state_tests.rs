@@ -502,16 +502,19 @@ fn interfaces_that_pods_take() {
 
 #[test]
 fn without_ib_uverbs_no_rail_can_be_opened() {
-    for (loaded, want) in [
-        (&["ib_core", "mlx5_core"][..], 8),
-        (&["ib_core", "ib_uverbs"], 0),
+    let (class_is_gone, has_none) = (Reading::NotObservable, Reading::Absent);
+    for (uverbs, loaded, want) in [
+        (&class_is_gone, &["ib_core", "mlx5_core"][..], 8),
+        (&class_is_gone, &["ib_core", "ib_uverbs"], 0),
         // Built into the kernel, or not listed.
-        (&["mlx5_core"], 0),
-        (&[], 0),
+        (&class_is_gone, &["mlx5_core"], 0),
+        (&class_is_gone, &[], 0),
+        (&has_none, &["ib_core", "ib_uverbs"], 8),
+        (&has_none, &[], 8),
     ] {
         let mut node = Node::infiniband();
         for device in &mut node.devices {
-            device.uverbs = Reading::Absent;
+            device.uverbs = uverbs.clone();
         }
         node.bend_gpudirect(|facts| {
             let named = loaded

@@ -57,7 +57,7 @@ mod congestion;
 mod context;
 mod counter_saturated;
 pub mod debounce;
-mod device_missing;
+pub(crate) mod device_missing;
 #[cfg(test)]
 mod docs_tests;
 mod dot1x;
@@ -107,6 +107,7 @@ pub use context::{Context, PortView};
 pub use policy::Policy;
 
 use crate::units::Millis;
+use profile::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -357,7 +358,8 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let mut found: BTreeMap<(String, &str), Candidate> = BTreeMap::new();
-        for candidate in (check.run)(&context.of_check(check)) {
+        let run = (check.run)(&context.of_check(check));
+        for candidate in run.into_iter().map(|of| for_the_provider(context, of)) {
             let id = (candidate.key.clone(), candidate.reason);
             match found.get(&id) {
                 Some(kept) if rank(kept) >= rank(&candidate) => {}
@@ -376,13 +378,22 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
     all
 }
 
+/// In a cloud, nobody but the provider reseats a cable.
+fn for_the_provider(context: &Context<'_>, found: Candidate) -> Candidate {
+    let of_a_cable = matches!(found.action, Action::ReseatCable | Action::ReplaceCable);
+    match context.profile.and_then(Profile::remedy_for_cables) {
+        Some(remedy) if of_a_cable => found.fix(Action::CallProvider, remedy),
+        _ => found,
+    }
+}
+
 fn rank(candidate: &Candidate) -> (Weight, Status) {
     (candidate.weight, candidate.status)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{Node, device, gpu, key, nic};
+    use super::testing::{Node, device, gpu, key, link, nic};
     use super::*;
     use crate::observe::kernel::{KernelEvent, What, Xid};
     use crate::observe::rdma::{LinkLayer, PhysState, PortState};
@@ -396,6 +407,23 @@ mod tests {
                 assert_eq!(run_all(&node.context()), []);
                 node.tick(15);
             }
+        }
+    }
+
+    #[test]
+    fn in_a_cloud_nobody_is_told_to_reseat_a_cable() {
+        let mut node = Node::infiniband();
+        node.set_link(3, link(200, 2));
+        node.set_state(4, PortState::Down, PhysState::Polling);
+        node.tick(1);
+        for (provider, action) in [
+            (None, Action::ReseatCable),
+            (Some(profile::Provider::Azure), Action::CallProvider),
+        ] {
+            node.profile.provider = provider;
+            let found = run_all(&node.context());
+            let actions: Vec<Action> = found.iter().map(|of| of.action).collect();
+            assert_eq!(actions, [action; 2], "{found:?}");
         }
     }
 

@@ -301,7 +301,7 @@ fn barred<'a>(
         } else if managers.contains(&device.key) {
             "its role is not known: it may manage NVSwitches, and its VPD cannot be read"
                 .to_string()
-        } else if device.ports.len() == PLANES * 3 && !port.port.number.is_multiple_of(3) {
+        } else if device.is_multi_plane() && !port.port.number.is_multiple_of(3) {
             "of a multi-plane device, whose data ports are 3, 6, 9 and 12".to_string()
         } else if device.function == Function::Software {
             if !hardware {
@@ -328,9 +328,6 @@ fn barred<'a>(
     }
     (open, carriers)
 }
-
-/// Planes of a ConnectX-8 that shows each as a port, between ports that the platform never uses.
-const PLANES: usize = 4;
 
 /// Functions that manage NVSwitches on one board.
 const MANAGERS: usize = 4;

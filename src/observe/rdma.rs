@@ -74,6 +74,12 @@ impl RdmaDevice {
         self.driver == GVNIC_DRIVER || self.pci_id.as_deref() == Some(GVNIC_ID)
     }
 
+    /// Whether it is one card with four planes (ConnectX-8): of its twelve ports every third carries
+    /// data, on a quarter of the lanes.
+    pub fn is_multi_plane(&self) -> bool {
+        self.ports.len() == 12
+    }
+
     /// A physical function at a PCI address of which nothing else is known, for tests to fill in.
     #[cfg(test)]
     pub fn at(pci: &str) -> Self {

@@ -196,7 +196,7 @@ fn is_netdev(host: &Host, name: &str) -> bool {
 /// uverbs device of each RDMA device, by the latter's name.
 struct Uverbs {
     found: BTreeMap<String, String>,
-    /// The class, or one of its devices, is there and cannot be read: what was not found may exist.
+    /// The class, or one of its devices, cannot be read or is not there: what was not found may exist.
     doubtful: bool,
 }
 
@@ -205,7 +205,7 @@ impl Uverbs {
         let class = Path::new("sys/class/infiniband_verbs");
         let listed = tree::list(host, class);
         let mut found = BTreeMap::new();
-        let mut doubtful = !matches!(listed, Reading::Value(_) | Reading::Absent);
+        let mut doubtful = !matches!(listed, Reading::Value(_));
         let names = listed.into_value().unwrap_or_default();
         // The class also has a file, `abi_version`.
         for name in names.into_iter().filter(|name| name.starts_with("uverbs")) {

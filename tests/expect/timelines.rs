@@ -191,6 +191,14 @@ fn ordinary_starts() {
             0 => Is(|n, r| s::gone(n, &r[8..])),
             25 => Is(|_, _| ()),
         ], [Unknown, Ready], None),
+        timeline!("EFA comes late to a new node", "p5en.48xlarge" new, 10..400, [
+            0 => Is(|n, r| s::gone(n, &r[8..])),
+            60 => Is(|n, r| s::gone(n, &r[12..])),
+            100 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("half of what EFA could be, and no more", "p5en.48xlarge" new, 10..400, [
+            0 => Is(|n, r| s::gone(n, &r[8..])),
+        ], [Unknown, Ready], None),
         timeline!("links blink while they train", "h100_ib" new, 10..500, [
             0 => Is(s::down),
             40 => Is(|_, _| ()),

@@ -17,7 +17,11 @@ use std::path::Path;
 /// such node. May hang in the driver of a stuck device.
 fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     let Reading::Value(name) = &device.uverbs else {
-        return device.uverbs.clone().map(|_| ());
+        // Without its module there is no class.
+        return match tree::list(host, Path::new("sys/class/infiniband_verbs")) {
+            Reading::Absent => Reading::Absent,
+            _ => device.uverbs.clone().map(|_| ()),
+        };
     };
     let shown = Path::new("/dev/infiniband").join(name);
     let path = host.path(Path::new("dev/infiniband").join(name));

@@ -77,7 +77,7 @@ fn efa_has_little_to_tell() {
     assert_eq!(got.numa_node, None);
     assert_eq!(got.sriov, None);
     assert_eq!(got.function, Function::Physical);
-    assert_eq!(got.uverbs, Reading::Absent);
+    assert_eq!(got.uverbs, Reading::NotObservable, "without the class");
     assert_eq!(got.ports[0].link_layer, LinkLayer::Unspecified);
     assert_eq!(got.ports[0].netdev, None);
 }
