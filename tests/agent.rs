@@ -447,6 +447,78 @@ fn each_task_that_ends_is_started_again_and_counted() {
     assert_eq!(agent.end(), Some(70), "an exit status that says so");
 }
 
+/// Ends these tasks of an agent once each, and waits until they are up again. `headers` are those that
+/// its metrics ask for.
+fn end_each(agent: &Server, hook: &Path, headers: &str, tasks: &[&str]) {
+    let told = |family: &str, task: &str| {
+        let answer = support::try_get_with(&agent.address, "/metrics", headers);
+        let (code, body) = answer.ok()?;
+        assert_eq!(code, 200);
+        value(&parse(&body), family, &[("task", task)])
+    };
+    let is = |family: &str, task: &str, wanted: f64| {
+        until(&format!("{family} {task} {wanted}"), || {
+            told(family, task).filter(|told| *told == wanted)
+        });
+    };
+    for task in tasks {
+        is("selvage_task_up", task, 1.0);
+        assert_eq!(told("selvage_task_panics_total", task), Some(0.0), "{task}");
+        ask_fault(hook, &format!("{task} panic"));
+    }
+    // Some make a sign of progress every 10 or 30 s alone, where they meet the fault.
+    for task in tasks {
+        is("selvage_task_panics_total", task, 1.0);
+        is("selvage_task_up", task, 1.0);
+    }
+    assert_eq!(get(&agent.address, "/healthz").0, 200);
+}
+
+#[test]
+fn each_task_of_what_is_configured_is_started_again() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let (dir, _) = node("h100_ib");
+    let scratch = support::scratch();
+    let file = |name: &str| scratch.path().join(name);
+    let write = |name: &str, text: &str| {
+        std::fs::write(file(name), text).unwrap();
+        file(name).display().to_string()
+    };
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    // Nothing listens there: the task tries again and again.
+    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+        clusters: [{name: c, cluster: {server: \"http://127.0.0.1:1\"}}]\n\
+        users: [{name: u, user: {token: x}}]\n\
+        contexts: [{name: c, context: {cluster: c, user: u}}]\n";
+    let hook = file("fault");
+    let flags = [
+        format!("--set=cluster.kubeconfig={}", write("config", kubeconfig)),
+        format!("--set=serve.token_file={}", write("token", "sesame\n")),
+        format!("--set=agent.textfile={}", file("selvage.prom").display()),
+        "--set=nccl.log_files=logs/*.log".to_string(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let hooked = [("TASK_FAULTS", hook.to_str().unwrap())];
+    let agent = Server::agent_with(dir.path(), &flags, &hooked);
+    let tasks = ["cluster", "log_files", "serve_files", "textfile"];
+    end_each(&agent, &hook, "Authorization: Bearer sesame\r\n", &tasks);
+}
+
+/// The task that waits for events of the running kernel's network devices.
+#[test]
+fn the_subscription_to_network_events_is_made_again() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let scratch = support::scratch();
+    let hook = scratch.path().join("fault");
+    let hooked = [("TASK_FAULTS", hook.to_str().unwrap())];
+    let agent = Server::agent_with(Path::new("/"), &[], &hooked);
+    end_each(&agent, &hook, "", &["rtnetlink"]);
+}
+
 /// `selvage check --agent=ADDRESS`: exit status, standard output, standard error.
 fn check(address: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let asked = support::program()

@@ -13,10 +13,10 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use selvage::check::Policy;
 use selvage::check::debounce::Hysteresis;
 use selvage::check::profile::PlatformSettings;
 use selvage::check::roles::{Role, RoleOverrides};
+use selvage::check::{Policy, Status, Weight};
 use selvage::config::Config;
 use selvage::evaluator::{Evaluator, Look};
 use selvage::observe::history::Memory;
@@ -27,7 +27,8 @@ use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
 use selvage::report::Report;
 use selvage::simulate::{Node, by_name, preset, presets, shape_names};
-use selvage::units::{BitsPerSec, Millis, PortKey};
+use selvage::units::{Bdf, BitsPerSec, Millis, PortKey};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 /// A machine as it is when all is well.
@@ -95,6 +96,15 @@ fn evaluator(profile: &str, memory: Memory) -> Evaluator {
 }
 
 fn configured(profile: &str, memory: Memory, rails: Option<u32>) -> Evaluator {
+    with_overrides(profile, memory, rails, RoleOverrides::default())
+}
+
+fn with_overrides(
+    profile: &str,
+    memory: Memory,
+    rails: Option<u32>,
+    overrides: RoleOverrides,
+) -> Evaluator {
     let mut policy = Policy::default();
     policy.expect.rails = rails;
     policy.device_missing.missed = 1;
@@ -103,7 +113,6 @@ fn configured(profile: &str, memory: Memory, rails: Option<u32>) -> Evaluator {
         profile: profile.to_string(),
         ..PlatformSettings::default()
     };
-    let overrides = RoleOverrides::default();
     let hysteresis = Hysteresis::default();
     Evaluator::new("node".into(), policy, overrides, memory, hysteresis).on_platform(platform)
 }
@@ -615,6 +624,101 @@ fn found_at_random() {
     assert_eq!(after.state, State::Unknown, "{:?}", after.reasons);
 }
 
+/// NICs and GPUs change their PCI addresses among themselves, each kind by whole slots.
+fn move_slots(snapshot: &mut Snapshot, turn: usize) {
+    let Some(pci) = &mut snapshot.pci else {
+        return;
+    };
+    let pci = &mut Arc::make_mut(pci).value;
+    let devices = snapshot.devices.iter().flat_map(|known| known.value.iter());
+    let of_devices = devices.filter_map(|device| Some(device.pci?.to_string()));
+    let bare = pci.bare.keys().chain(
+        pci.rdma_capable
+            .value()
+            .into_iter()
+            .flatten()
+            .map(|(at, _)| at),
+    );
+    let sriov = pci.sriov.iter();
+    let sriov = sriov.flat_map(|(at, of)| of.functions.keys().chain([at]));
+    let others = bare.chain(sriov).chain(pci.distances.keys()).cloned();
+    let gpus: BTreeSet<String> = pci.gpus.iter().map(Bdf::slot).collect();
+    let slot = |at: String| at.rsplit_once('.').map(|(slot, _)| slot.to_string());
+    let nics: BTreeSet<String> = (of_devices.chain(others).filter_map(slot))
+        .filter(|slot| !gpus.contains(slot))
+        .collect();
+    let mut to: BTreeMap<String, String> = BTreeMap::new();
+    for kind in [gpus, nics] {
+        let turned = kind.iter().cycle().skip(turn).cloned();
+        to.extend(kind.iter().cloned().zip(turned));
+    }
+    let moved = |at: &String| -> String {
+        let parts = at.rsplit_once('.');
+        let new = parts.and_then(|(slot, function)| Some(format!("{}.{function}", to.get(slot)?)));
+        new.unwrap_or_else(|| at.clone())
+    };
+    let moved_bdf = |at: Bdf| moved(&at.to_string()).parse::<Bdf>().unwrap();
+    fn keys<T>(of: &mut BTreeMap<String, T>, moved: impl Fn(&String) -> String) {
+        *of = std::mem::take(of)
+            .into_iter()
+            .map(|(at, value)| (moved(&at), value))
+            .collect();
+    }
+    let nearness = |nic: &mut BareNic| keys(&mut nic.distances, moved);
+    keys(&mut pci.functions, moved);
+    for function in pci.functions.values_mut() {
+        function.parent = function.parent.as_ref().map(moved);
+    }
+    pci.gpus = pci.gpus.iter().copied().map(moved_bdf).collect();
+    pci.gpus.sort();
+    keys(&mut pci.distances, moved);
+    pci.distances
+        .values_mut()
+        .for_each(|near| keys(near, moved));
+    keys(&mut pci.bare, moved);
+    pci.bare.values_mut().for_each(nearness);
+    if let Reading::Value(capable) = &mut pci.rdma_capable {
+        keys(capable, moved);
+        capable.values_mut().for_each(nearness);
+    }
+    keys(&mut pci.sriov, moved);
+    pci.sriov
+        .values_mut()
+        .for_each(|of| keys(&mut of.functions, moved));
+    if let Some(known) = &mut snapshot.devices {
+        let mut devices = known.value.to_vec();
+        for device in &mut devices {
+            device.pci = device.pci.map(moved_bdf);
+            device.key.0 = moved(&device.key.0);
+        }
+        known.value = Arc::new(devices);
+    }
+    fn ports<T>(of: &mut BTreeMap<PortKey, T>, moved: impl Fn(&String) -> String) {
+        let all = std::mem::take(of).into_iter();
+        *of = all
+            .map(|(mut key, value)| {
+                key.device.0 = moved(&key.device.0);
+                (key, value)
+            })
+            .collect();
+    }
+    ports(&mut snapshot.links, moved);
+    ports(&mut snapshot.counters, moved);
+    ports(&mut snapshot.gids, moved);
+    for netdev in snapshot.netdevs.values_mut() {
+        let facts = &mut Arc::make_mut(netdev).value;
+        facts.pci = facts.pci.map(moved_bdf);
+    }
+    if let Some(facts) = &mut snapshot.gpudirect {
+        let facts = &mut Arc::make_mut(facts).value;
+        facts
+            .gpus
+            .iter_mut()
+            .for_each(|gpu| gpu.pci = moved(&gpu.pci));
+        keys(&mut facts.efa_p2p, moved);
+    }
+}
+
 fn without(machine: &Machine, take: impl FnOnce(&mut Snapshot)) -> Snapshot {
     let mut snapshot = machine.snapshot.clone();
     take(&mut snapshot);
@@ -654,7 +758,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(2))]
 
-    /// Other names and another order change names alone.
+    /// Other names, PCI addresses and another order change names alone.
     #[test]
     fn names_do_not_matter(machine in 0..1000usize, edits in edits(3), turn in 0..64usize) {
         let machine = &MACHINES[machine % MACHINES.len()];
@@ -673,10 +777,47 @@ proptest! {
             devices.rotate_left(turn % count);
             known.value = Arc::new(devices);
         }
+        move_slots(&mut snapshot, turn);
         let after = judge(machine, &snapshot, &Memory::default());
         prop_assert_eq!((after.state, &after.reasons), (before.state, &before.reasons), "{}", machine.name);
     }
 
+}
+
+proptest! {
+    #![proptest_config(cases(3))]
+
+    /// Excluding a port changes nothing about the others of a machine that is known. Of one that was just
+    /// met, the excluded port is one less to compare with.
+    #[test]
+    fn an_excluded_port_is_alone(machine in 0..1000usize, memory in 0..2usize, edits in edits(3), which in 0..64usize) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let memory = &machine.memories[memory];
+        let mut snapshot = machine.snapshot.clone();
+        for (worse, which) in edits.concat() {
+            worsen(&mut snapshot, worse, which);
+        }
+        snapshot.at = snapshot.at.plus(std::time::Duration::from_secs(60));
+        let devices = snapshot.devices.as_ref().map(|known| known.value.to_vec()).unwrap_or_default();
+        prop_assume!(!devices.is_empty());
+        let device = &devices[which % devices.len()];
+        let overrides = RoleOverrides { exclude: vec![device.name.as_str().into()], ..RoleOverrides::default() };
+        let judged = |overrides| with_overrides(&machine.profile, memory.clone(), None, overrides).evaluate(&snapshot, Look::Once);
+        let (before, after) = (judged(RoleOverrides::default()), judged(overrides));
+        let is_own = |key: &PortKey| key.device == device.key;
+        let roles = |report: &Report| -> Vec<(PortKey, Role)> {
+            let others = report.roles.iter().filter(|(key, _)| !is_own(key));
+            others.map(|(key, role)| (key.clone(), role.role)).collect()
+        };
+        prop_assert_eq!(roles(&before), roles(&after), "{} without {}", machine.name, device.name);
+        let about = |report: &Report| -> BTreeSet<(String, String, Status, Weight)> {
+            let ports = devices.iter().filter(|other| other.key != device.key);
+            let subjects: Vec<String> = ports.flat_map(|other| other.ports.iter().map(|port| format!("{}/{}", other.name, port.number))).collect();
+            let others = report.findings.iter().filter(|of| subjects.contains(&of.subject));
+            others.map(|of| (of.subject.clone(), of.reason.clone(), of.status, of.weight)).collect()
+        };
+        prop_assert_eq!(about(&before), about(&after), "{} without {}", machine.name, device.name);
+    }
 }
 
 proptest! {

@@ -16,7 +16,7 @@ use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort
 use crate::observe::reading::Stamped;
 use crate::observe::snapshot::{NetnsMode, Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
-use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
+use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::rc::Rc;
@@ -369,6 +369,27 @@ impl<'a> Context<'a> {
         gpus.map(ToString::to_string).collect()
     }
 
+    /// A GPU by its address or slot, for messages: with its number where that is the one that `nvidia-smi`
+    /// has, as the driver lists the very GPUs that are on the bus.
+    pub fn gpu_name(&self, address: &str) -> String {
+        let number = || {
+            let on_bus = &self.pci()?.gpus;
+            let listed = self.gpudirect()?.gpus.iter();
+            let mut listed: Vec<_> = listed
+                .filter_map(|gpu| gpu.pci.parse::<Bdf>().ok())
+                .collect();
+            listed.sort();
+            let is_it = |gpu: &Bdf| gpu.to_string() == address || gpu.slot() == address;
+            let number = on_bus.iter().position(is_it)?;
+            let gpu = on_bus.get(number).filter(|_| listed == *on_bus)?;
+            Some((number, gpu))
+        };
+        number().map_or_else(
+            || format!("GPU {address}"),
+            |(number, address)| format!("GPU {number} ({address})"),
+        )
+    }
+
     /// The rate to go by ([`true_rate`]); none while the port is not up.
     pub fn rate(&self, port: &PortView<'_>) -> Option<BitsPerSec> {
         if !port.is_active() || port.is_efa() {
@@ -459,5 +480,38 @@ pub fn span_text(length: Duration) -> String {
         secs @ 0..120 => format!("{secs} s"),
         secs @ 120..7200 => format!("{} min", secs / 60),
         secs => format!("{} h", secs / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, gpu};
+    use crate::observe::gpudirect::NvidiaGpu;
+
+    #[test]
+    fn a_gpu_has_a_number_where_the_driver_lists_all_that_are_on_the_bus() {
+        let listed = |count: usize| {
+            let mut node = Node::infiniband();
+            node.bend_gpudirect(|facts| {
+                // The driver's list has an order of its own.
+                let gpus = (0..count).rev().map(|i| NvidiaGpu {
+                    pci: gpu(i),
+                    model: None,
+                    uuid: None,
+                });
+                facts.gpus = gpus.collect();
+            });
+            node
+        };
+        let (address, numbered) = (gpu(3), format!("GPU 3 ({})", gpu(3)));
+        let slot = address.trim_end_matches(".0");
+        let all = listed(8);
+        assert_eq!(all.context().gpu_name(&address), numbered);
+        assert_eq!(all.context().gpu_name(slot), numbered);
+        assert_eq!(all.context().gpu_name("0000:ff:00.0"), "GPU 0000:ff:00.0");
+        for uncertain in [listed(7), listed(0)] {
+            let name = uncertain.context().gpu_name(&address);
+            assert_eq!(name, format!("GPU {address}"));
+        }
     }
 }

@@ -374,7 +374,7 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let gpus = all().filter_map(|gpu| Some((is_short(&gpu)?, gpu)));
     gpus.map(|(short, gpu)| {
         let about = (format!("{gpu} {waits}"), gpu.as_str());
-        let message = format!("GPU {gpu} is not driven, and {and}");
+        let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
         let found = (context.candidate(short.doc, about, message))
             .raised_after(raise_after.0)
             .with("address", gpu);
@@ -423,7 +423,11 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         } else {
             continue;
         };
-        let message = format!("{subject} does not answer on the PCI bus");
+        let name = match gpu {
+            true => context.gpu_name(address),
+            false => subject.clone(),
+        };
+        let message = format!("{name} does not answer on the PCI bus");
         let about = (format!("{address} config"), subject);
         let mut candidate = (context.candidate(doc, about, message))
             .weighing(weight)

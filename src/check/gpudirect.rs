@@ -262,10 +262,7 @@ fn falls_back(
     devices: &[&RdmaDevice],
 ) -> Option<String> {
     let pci = context.pci()?;
-    let coherent = |model: &String| model.contains("GH200") || model.contains("GB");
-    let grace = facts.arch.as_deref() == Some("aarch64");
-    let models = || facts.gpus.iter().filter_map(|gpu| gpu.model.as_ref());
-    if !grace || !models().any(coherent) {
+    if facts.arch.as_deref() != Some("aarch64") || !is_grace(facts, pci) {
         return None;
     }
     let group = |address: String| Some(&pci.functions.get(&address)?.iommu_group);
@@ -295,11 +292,37 @@ fn falls_back(
     ))
 }
 
+/// Root ports of Grace, and of Vera after it.
+const GRACE_ROOT_PORTS: [&str; 5] = [
+    "10de:22b1",
+    "10de:22b2",
+    "10de:22b8",
+    "10de:2f95",
+    "10de:2f96",
+];
+
+/// Whether the GPUs share coherent memory with their CPU: by a word of their models such as `GB200`
+/// (`80GB` is a size), or by the CPU's root ports where no model could be read.
+fn is_grace(facts: &GpuDirectFacts, pci: &PciFacts) -> bool {
+    let superchip = |word: &str| {
+        let number = word.strip_prefix("GH").or_else(|| word.strip_prefix("GB"));
+        number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let mut models = (facts.gpus.iter())
+        .filter_map(|gpu| gpu.model.as_deref())
+        .peekable();
+    if models.peek().is_some() {
+        return models.any(|model| model.split_whitespace().any(superchip));
+    }
+    let mut functions = pci.functions.values();
+    functions.any(|of| GRACE_ROOT_PORTS.contains(&of.id.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::device;
+    use super::super::testing::{Node, device, gpu, nic};
     use super::*;
-    use crate::observe::gpudirect::{Module, NvidiaDriver};
+    use crate::observe::gpudirect::{Module, NvidiaDriver, NvidiaGpu};
     use crate::observe::rdma::LinkLayer;
     use std::collections::BTreeMap;
 
@@ -419,6 +442,121 @@ mod tests {
         let mut half = facts(Some(false), "535.129.03", NEW);
         half.modules = Reading::Failed(fault());
         assert_eq!(judge_path(&half, &[&mlx5]).path, Path::Unknown);
+    }
+
+    /// A node whose NICs and GPUs are in these IOMMU groups.
+    fn grouped(model: Option<&str>, groups: (Option<&str>, Option<&str>)) -> Node {
+        let mut node = Node::infiniband();
+        for i in 0..8 {
+            node.bend_pci(&nic(i), |of| of.iommu_group = groups.0.map(Into::into));
+            node.bend_pci(&gpu(i), |of| of.iommu_group = groups.1.map(Into::into));
+        }
+        node.bend_gpudirect(|facts| {
+            facts.arch = Some("aarch64".into());
+            facts.gpus = vec![NvidiaGpu {
+                pci: gpu(0),
+                model: model.map(Into::into),
+                uuid: None,
+            }];
+        });
+        node
+    }
+
+    /// What is said of DMA-BUF on such a node with this driver and `GrdmaPciTopoCheckOverride`.
+    fn refused(mut node: Node, driver: &str, value: Option<u64>) -> Option<String> {
+        node.bend_gpudirect(|facts| {
+            facts.driver = Reading::Value(NvidiaDriver {
+                version: driver.into(),
+                open: Some(true),
+            });
+            facts.topology_override = value.map_or(Reading::Absent, Reading::Value);
+        });
+        let verdict = verdict(&node.context());
+        match verdict.path {
+            Path::Dmabuf => None,
+            Path::Unknown => verdict.why.into_iter().next(),
+            other => panic!("{other:?} {:?}", verdict.why),
+        }
+    }
+
+    const APART: (Option<&str>, Option<&str>) = (Some("7"), Some("0"));
+
+    #[test]
+    fn each_driver_reads_the_override_of_grace_in_its_own_way() {
+        const SET: &str = "and should be 1";
+        const UNREAD: &str = "whether GrdmaPciTopoCheckOverride is 1 cannot be read";
+        const GROUP: &str = "allows that within one group only";
+        for (driver, value, want) in [
+            ("565.57.01", Some(0), None),
+            ("565.57.01", None, None),
+            ("570.86.15", Some(0), Some(SET)),
+            ("570.86.15", Some(1), None),
+            ("570.86.15", Some(2), None),
+            ("575.57.08", Some(2), None),
+            ("575.57.08", None, Some(UNREAD)),
+            ("580.126.20", Some(0), Some(SET)),
+            ("580.126.20", Some(1), None),
+            ("580.126.20", Some(2), Some(SET)),
+            ("590.44.01", Some(1), None),
+            ("590.44.01", None, Some(UNREAD)),
+            ("595.45.04", Some(1), Some(GROUP)),
+            ("595.91.07", None, Some(GROUP)),
+        ] {
+            let said = refused(grouped(Some("NVIDIA GB200"), APART), driver, value);
+            let fits = match (&said, want) {
+                (Some(said), Some(want)) => said.contains(want),
+                (said, want) => said.is_none() && want.is_none(),
+            };
+            assert!(fits, "{driver} {value:?}: {said:?}, not {want:?}");
+        }
+    }
+
+    #[test]
+    fn only_grace_with_its_nics_in_other_groups_is_refused() {
+        let direct = |group: &str| {
+            let mut node = grouped(Some("NVIDIA GB300"), APART);
+            node.bend_pci("0009:03:00.0", |of| {
+                of.id = DATA_DIRECT.into();
+                of.iommu_group = Some(group.into());
+            });
+            node
+        };
+        let root_port = |model: Option<&str>, id: &str| {
+            let mut node = grouped(model, APART);
+            node.bend_pci("0009:00:00.0", |of| of.id = id.into());
+            node
+        };
+        let model = |model: &str| grouped(Some(model), APART);
+        let groups = |nic, gpu| grouped(Some("NVIDIA GB200"), (nic, gpu));
+        let x86 = || {
+            let mut node = model("NVIDIA GB200");
+            node.bend_gpudirect(|facts| facts.arch = Some("x86_64".into()));
+            node
+        };
+        for (name, node, want) in [
+            ("GB200", model("NVIDIA GB200"), true),
+            ("GB300", model("NVIDIA GB300"), true),
+            ("GH200", model("NVIDIA GH200 480GB"), true),
+            ("Altra, H100", model("NVIDIA H100 80GB HBM3"), false),
+            ("Altra, A100", model("NVIDIA A100-SXM4-80GB"), false),
+            ("x86", x86(), false),
+            ("one group", groups(Some("0"), Some("0")), false),
+            ("no IOMMU", groups(None, None), false),
+            ("the NIC alone has none", groups(None, Some("0")), true),
+            ("Data Direct with the GPUs", direct("0"), false),
+            ("Data Direct elsewhere", direct("9"), true),
+            ("model not read, Grace", root_port(None, "10de:22b8"), true),
+            ("model not read, Vera", root_port(None, "10de:2f95"), true),
+            ("model not read, other", root_port(None, "1def:e110"), false),
+            (
+                "a PCIe card in Grace",
+                root_port(Some("NVIDIA H100 NVL"), "10de:22b8"),
+                false,
+            ),
+        ] {
+            let said = refused(node, "595.45.04", Some(1));
+            assert_eq!(said.is_some(), want, "{name}: {said:?}");
+        }
     }
 
     #[test]

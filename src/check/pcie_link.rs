@@ -126,6 +126,8 @@ fn needed(rail: &PortView<'_>, rate: u64) -> u64 {
 /// A function that is judged.
 struct Endpoint {
     subject: String,
+    /// In messages.
+    name: String,
     weight: Weight,
     gpu: bool,
 }
@@ -169,6 +171,7 @@ fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
         };
         let endpoint = Endpoint {
             subject: port.device.name.clone(),
+            name: port.device.name.clone(),
             weight: port.weight(),
             gpu: false,
         };
@@ -180,6 +183,7 @@ fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
     }
     endpoints.extend(context.gpus().into_iter().map(|gpu| {
         let endpoint = Endpoint {
+            name: context.gpu_name(&gpu),
             subject: gpu.clone(),
             weight: Weight::Verdict,
             gpu: true,
@@ -211,7 +215,10 @@ fn judge_link(
         (false, false) => return None,
     };
     let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
-    let message = format!("{subject}: its PCIe link runs at {now}; it and its slot can do {best}");
+    let message = format!(
+        "{}: its PCIe link runs at {now}; it and its slot can do {best}",
+        endpoint.name
+    );
     let found = context.candidate(doc, ("", subject), message);
     Some(found.with("link", now).with("can_do", best))
 }
@@ -230,7 +237,7 @@ fn judge_errors(
     let policy = &context.policy.pcie_link;
     // Errors of a link are often counted at its upper end.
     let ends = || [Some(address), parent].into_iter().flatten();
-    let subject = &endpoint.subject;
+    let Endpoint { subject, name, .. } = endpoint;
     let counted = |severity: &str, pick: fn(&AerTracks) -> Option<&Track>, limit: Limit| {
         let (at, rise) = ends().find_map(|at| {
             let track = context.history.aer.get(at).and_then(pick);
@@ -239,7 +246,7 @@ fn judge_errors(
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
         let corrected = severity == "correctable";
         let doc = if corrected { &CORRECTED } else { &ERRORS };
-        let message = format!("{subject}: {by} {severity} PCIe errors (AER) at {at} within {span}");
+        let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
         let found = context.candidate(doc, (" aer", subject), message);
         let found = found.with("severity", severity).with("counted_at", at);
         Some(found.with("increase", by))
@@ -252,7 +259,7 @@ fn judge_errors(
         let said = said.filter_map(|(at, log)| Some((at, log.notes.get(&Note::AerUncorrected)?)));
         let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
-            let message = format!("{subject}: {}", seen.text);
+            let message = format!("{name}: {}", seen.text);
             let found = context.candidate(&ERRORS, (" aer", subject), message);
             found.with("reported_at", at).with("count", seen.count)
         })

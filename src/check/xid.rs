@@ -168,7 +168,7 @@ fn say(
     let code = |xid: &&Standing<'_>| format!("Xid {} ({})", xid.code, xid.ruling.meaning);
     let codes: Vec<String> = xids.iter().take(8).map(code).collect();
     let count: u64 = xids.iter().map(|xid| xid.log.seen.count).sum();
-    let message = format!("GPU {}: {}", subject(slot), codes.join(", "));
+    let message = format!("{}: {}", context.gpu_name(subject(slot)), codes.join(", "));
     let mut candidate = (context.candidate(&doc, (slot, subject(slot)), message))
         .with("xid", newest.code)
         .with("count", count)
@@ -223,7 +223,8 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
     };
     let subject = subject(slot);
     let wish = wish(action);
-    let message = format!("GPU {subject}: the driver asks for {wish} (Xid 154)");
+    let name = context.gpu_name(subject);
+    let message = format!("{name}: the driver asks for {wish} (Xid 154)");
     let mut candidate = (context.candidate(&RECOVERY, (slot, subject), message))
         .with("xid", RECOVERY_CODE)
         .with("action", wish);

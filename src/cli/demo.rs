@@ -10,7 +10,7 @@ mod targets;
 mod tempdir;
 
 use super::complain;
-use super::run::{USAGE, fail, print_out, serve};
+use super::run::{USAGE, fail, print_out, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::host::Host;
@@ -223,7 +223,7 @@ async fn perform(
     let all = || members.iter().zip(runners);
     let mut agents: FuturesUnordered<_> = all()
         .map(|(member, runner)| {
-            let mut console = Console::default();
+            let mut console = Console::new(style());
             let observer = move |report: &Report| {
                 runner.cluster.write(report);
                 if alone {

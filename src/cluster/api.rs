@@ -10,6 +10,8 @@ use super::rate_limit::Limits;
 use super::reconcile::NodePatch;
 use super::settings::ClusterSettings;
 use crate::files::read_regular;
+use crate::units::{REVISION, VERSION};
+use hyper::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -63,6 +65,10 @@ pub async fn connect(
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(limits.idle);
     config.reset_reader_on_write = true;
+    let agent = HeaderValue::from_str(&format!("selvage/{VERSION} ({REVISION})"));
+    config
+        .headers
+        .extend(agent.ok().map(|agent| (USER_AGENT, agent)));
     // The callers retry, each with its own backoff.
     config.default_retry = false;
     let namespace = match settings.namespace.as_str() {

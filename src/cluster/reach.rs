@@ -80,20 +80,27 @@ pub async fn reach(api: &NodeApi, limits: Limits) -> Result<Reach, ApiError> {
     let request = nodes.patch(&other, &params, &nothing);
     match bounded("try another Node", limits.deadline, request).await {
         Ok(_) => Ok(Reach::Others(other)),
-        // A policy answers 422 unless it names another reason.
-        Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Invalid) => {
-            Ok(Reach::Held(mechanism(&error.message)))
-        }
+        Err(error) if refuses(&error) => Ok(Reach::Held(mechanism(&error.message))),
         Err(error) => Err(error),
     }
 }
+
+/// Whether the write was refused, rather than failed. A policy answers 422 unless it names another
+/// reason, a webhook 400 unless it names another code.
+fn refuses(error: &ApiError) -> bool {
+    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Invalid)
+        || error.message.contains(WEBHOOK)
+}
+
+/// What the API server says where a webhook refuses.
+const WEBHOOK: &str = "admission webhook";
 
 /// What refused, by the server's words.
 fn mechanism(message: &str) -> &'static str {
     let has = |part: &str| message.contains(part);
     match () {
         () if has("ValidatingAdmissionPolicy") => "admission policy",
-        () if has("admission webhook") => "admission webhook",
+        () if has(WEBHOOK) => "admission webhook",
         () if has("impersonate") => "constrained impersonation",
         () => "RBAC or another authorizer",
     }

@@ -146,6 +146,22 @@ fn a_token_that_could_write_another_node_is_noticed() {
             "nodes \"node-2\" is forbidden",
             "RBAC or another authorizer",
         ),
+        (
+            403,
+            "nodes.authentication.k8s.io \"node-2\" is forbidden: User \"system:serviceaccount:selvage:selvage\" cannot impersonate:associated-node resource \"nodes\" in API group \"authentication.k8s.io\" at the cluster scope",
+            "constrained impersonation",
+        ),
+        (
+            403,
+            "admission webhook \"nodes.example.com\" denied the request: not its own",
+            "admission webhook",
+        ),
+        // A webhook that names no code.
+        (
+            400,
+            "admission webhook \"nodes.example.com\" denied the request without explanation",
+            "admission webhook",
+        ),
     ] {
         api.fail("PATCH", "dryRun=All", 1, Wrong::Refused(code, message));
         assert_eq!(asked(), Reach::Held(by), "{message}");

@@ -70,6 +70,27 @@ def accessible(window):
     return len(found)
 
 
+def unclipped(window):
+    """On a desk's screen no table has to be scrolled."""
+    clipped = window.page.evaluate(
+        """() => [...document.querySelectorAll('.scroll')]
+            .filter(e => e.scrollWidth > e.clientWidth + 1)
+            .map(e => [e.getAttribute('aria-labelledby'), e.scrollWidth, e.clientWidth])"""
+    )
+    check(not clipped, f"{window.name}: clipped: {clipped}")
+
+
+def says_what_to_do(window):
+    """What a finding asks for stands above the fold."""
+    page = window.page
+    if page.locator(".banner .fix").count() == 0:
+        check("is unready" not in page.inner_text("h1"), f"{window.name}: no remedy at the top")
+        return
+    box = page.locator(".banner .fix").first.bounding_box()
+    height = page.viewport_size["height"]
+    check(box and box["y"] + box["height"] < height, f"{window.name}: the remedy is at {box}")
+
+
 def fits(window):
     """No part of the page is wider than the window."""
     wide = window.page.evaluate(
@@ -161,6 +182,12 @@ def look(browser, case):
             if scheme == "light":
                 keyboard(window)
             window.end(url)
+    with Window(browser, name, "light", 1440, 900) as window:
+        window.open(url + "/paused")
+        fits(window)
+        unclipped(window)
+        says_what_to_do(window)
+        window.end(url)
     with Window(browser, name, "light", 360, 740) as window:
         window.open(url + "/paused")
         fits(window)

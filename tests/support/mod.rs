@@ -40,10 +40,15 @@ pub fn get(address: &str, path: &str) -> (u16, String) {
 
 /// The same of a server that may be gone, or go meanwhile.
 pub fn try_get(address: &str, path: &str) -> std::io::Result<(u16, String)> {
+    try_get_with(address, path, "")
+}
+
+/// With more headers, each of which ends its line.
+pub fn try_get_with(address: &str, path: &str, headers: &str) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n"
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

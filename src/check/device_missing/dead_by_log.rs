@@ -38,7 +38,7 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         if found.iter().any(|other| other.subject == subject) {
             continue;
         }
-        let message = format!("GPU {subject}: {}", said.text);
+        let message = format!("{}: {}", context.gpu_name(&subject), said.text);
         found.push(
             (context.candidate(&GPU_INIT_FAILED, (format!("{slot} log"), subject), message))
                 .with("address", slot)

@@ -53,7 +53,10 @@ fn without_driver(
 ) -> Option<Candidate> {
     let policy = &context.policy.device_missing;
     let (weight, place) = match guess {
-        Guess::Rail(Some(gpu)) => (Weight::Verdict, format!(", nearest to GPU {gpu},")),
+        Guess::Rail(Some(gpu)) => (
+            Weight::Verdict,
+            format!(", nearest to {},", context.gpu_name(gpu)),
+        ),
         Guess::Rail(None) => (Weight::Verdict, String::new()),
         Guess::Spare => (Weight::Notice, String::new()),
         Guess::Other => return None,

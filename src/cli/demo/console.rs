@@ -1,17 +1,28 @@
 //! Lines on the terminal about one node.
 
 use crate::readiness::diary::{Change, Diary};
+use crate::report::text::Style;
+use crate::report::text::writer::Page;
 use crate::report::{Report, State, port_view};
 
 /// Describes what changed from one report to the next.
 #[derive(Default)]
 pub(super) struct Console {
+    style: Style,
     state: Option<State>,
     reasons: Vec<String>,
     diary: Diary,
 }
 
 impl Console {
+    /// Prints in colour where the style does.
+    pub(super) fn new(style: Style) -> Self {
+        Console {
+            style,
+            ..Console::default()
+        }
+    }
+
     /// One line if the verdict changed.
     pub(super) fn verdict(&mut self, report: &Report) -> Option<String> {
         if self.state == Some(report.state) && self.reasons == report.reasons {
@@ -19,12 +30,14 @@ impl Console {
         }
         self.state = Some(report.state);
         self.reasons.clone_from(&report.reasons);
-        Some(format!("{}{}", report.state.as_str(), why(report)))
+        let state = judged(self.style, report.state.as_str());
+        Some(format!("{state}{}", why(report)))
     }
 
     /// Everything that changed: findings with their remedies, and the verdict.
     pub(super) fn changes(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
+        let style = self.style;
         let (now, findings) = (report.snapshot.at, &report.findings);
         for entry in self
             .diary
@@ -34,7 +47,8 @@ impl Console {
                 Change::State { .. } => {}
                 Change::Raised { what, message } => {
                     let word = port_view::status_word(what.weight, what.status);
-                    lines.push(format!("       + {word:<8} {}: {message}", what.reason));
+                    let word = judged(style, &format!("{word:<8}"));
+                    lines.push(format!("       + {word} {}: {message}", what.reason));
                     let is = |id: [&str; 3]| id == [&*what.check, &*what.subject, &*what.reason];
                     let about = findings
                         .iter()
@@ -53,11 +67,16 @@ impl Console {
             }
         }
         if self.state.replace(report.state) != Some(report.state) {
-            let state = report.state.as_str();
+            let state = judged(self.style, report.state.as_str());
             lines.push(format!("       node is {state}{}", why(report)));
         }
         lines
     }
+}
+
+/// The word of a verdict or status, in its colour.
+fn judged(style: Style, word: &str) -> String {
+    Page::new(style, style.width).judged(word)
 }
 
 fn why(report: &Report) -> String {
@@ -100,6 +119,29 @@ mod tests {
         assert_eq!(changes(&mut console, &ill), "");
         let told = changes(&mut console, &well);
         assert!(told.contains("mlx5_3/1: LinkDown is over after"), "{told}");
+    }
+
+    #[test]
+    fn a_terminal_gets_colours() {
+        let style = Style {
+            colour: true,
+            ..Style::default()
+        };
+        let mut console = Console::new(style);
+        let mut ill = testing::node(8, LinkLayer::Ethernet);
+        ill.state = State::Unready;
+        ill.findings = vec![testing::finding(
+            "link_state",
+            "mlx5_3/1",
+            "LinkDown",
+            Status::Failing,
+        )];
+        let told = changes(&mut console, &ill);
+        assert!(told.contains("node is \x1b[31munready\x1b[0m"), "{told:?}");
+        assert!(
+            told.contains("+ \x1b[31mfailing \x1b[0m LinkDown: "),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::severity_icon::Severity;
+use crate::check::Finding;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
 use crate::readiness;
@@ -41,6 +42,20 @@ impl Context<'_> {
             .iter()
             .any(|r| r == readiness::STARTING.reason);
         !self.report.full_window && !starting
+    }
+
+    /// The finding that leads the verdict's reasons; none where the verdict rests on no finding.
+    pub(super) fn leading(&self) -> Option<&Finding> {
+        let reason = self.report.reasons.first()?;
+        let about = || {
+            self.report
+                .findings
+                .iter()
+                .filter(|of| of.reason == *reason)
+        };
+        about()
+            .find(|finding| finding.caused_by.is_none())
+            .or_else(|| about().next())
     }
 
     pub(super) fn is_flawless(&self) -> bool {

@@ -82,7 +82,7 @@ fn a_broken_node_is_told_in_full() {
             "Rails 7 of 8 up",
             "GPUs 8",
             "failing mlx5_3/1 LinkDown",
-            "phys_state polling",
+            "physical state polling",
             "Fix Look at the cable.",
             "Runbook SelvageRailDown",
             "rail mlx5_3: down/polling, failing (LinkDown)",
@@ -111,6 +111,31 @@ fn a_broken_node_is_told_in_full() {
     for link in page.links.iter().filter_map(|link| link.strip_prefix('#')) {
         assert!(page.ids.iter().any(|id| id == link), "#{link}");
     }
+}
+
+/// Above the drawing: a person who is paged reads first what is wrong and what to do.
+#[test]
+fn the_banner_says_what_to_do() {
+    let banner = |report: &Report| {
+        let page = encode(report, None, Refresh::On);
+        page.split("id=\"fabric\"").next().unwrap().to_string()
+    };
+    let mut report = broken();
+    let (message, remedy) = ("mlx5_3/1 is down.", "Look at the cable.");
+    report.findings[0].message = message.into();
+    let told = banner(&report);
+    for part in [message.to_string(), format!("<b>Fix</b> {remedy}")] {
+        assert!(told.contains(&part), "{part:?} not in {told}");
+    }
+    // What follows from a cause does not lead.
+    let mut follows = report.findings[0].clone();
+    follows.caused_by = Some("link_state".into());
+    follows.message = "It follows.".into();
+    report.findings.insert(0, follows);
+    assert!(!banner(&report).contains("It follows."));
+    report.findings.clear();
+    report.reasons = vec!["Starting".into()];
+    assert!(!banner(&report).contains(remedy));
 }
 
 #[test]

@@ -61,6 +61,52 @@ pub(super) fn prose(text: &str) -> Vec<(bool, &str)> {
     pieces.map(|(n, piece)| (n % 2 == 1, piece)).collect()
 }
 
+/// The name of evidence as a person reads it.
+pub(super) fn evidence_name(key: &str) -> String {
+    let odd = match key {
+        "at" => "limited at",
+        "can_do" => "both ends can do",
+        "cmdline" => "kernel command line",
+        "dot1x" => "802.1X",
+        "dscp_map" => "DSCP map",
+        "end_of_first" => "largest value of the first",
+        "ets" => "ETS",
+        "gid_kind" => "GID kind",
+        "gids" => "GIDs",
+        "gpus" => "GPUs",
+        "had" => "size before",
+        "id" => "PCI id",
+        "is" => "now",
+        "live" => "running machine",
+        "memlock_bytes" => "memlock limit (bytes)",
+        "netdev" => "network device",
+        "nranks" => "ranks",
+        "operstate" => "operational state",
+        "pcie_gbps" => "PCIe (Gb/s)",
+        "pfc_enabled" => "PFC enabled",
+        "phys_state" => "physical state",
+        "pkey" => "partition key",
+        "rails_per_gpu" => "rails per GPU",
+        "rdma_mtu" => "RDMA MTU",
+        "rp_filter" | "arp_ignore" | "arp_announce" => return format!("sysctl {key}"),
+        "sxid" => "SXid",
+        "there" => "present",
+        "up" => "rails up",
+        "was" => "before",
+        "xid" => "Xid",
+        _ => {
+            let words = match key.rsplit_once('_') {
+                Some((words, "gbps")) => format!("{words} (Gb/s)"),
+                Some((words, "bytes")) => format!("{words} (bytes)"),
+                Some((words, "ms")) => format!("{words} (ms)"),
+                _ => key.to_string(),
+            };
+            return words.replace('_', " ");
+        }
+    };
+    odd.to_string()
+}
+
 /// The first `most` words with a separator, and how many more there are.
 pub(super) fn joined<T: AsRef<str>>(words: &[T], separator: &str, most: usize) -> String {
     let shown: Vec<&str> = words.iter().take(most).map(AsRef::as_ref).collect();
@@ -96,6 +142,21 @@ mod tests {
             ("é 漢 🦀", "é 漢 🦀"),
         ] {
             assert_eq!(written(text), want);
+        }
+    }
+
+    #[test]
+    fn evidence_has_names_for_people() {
+        for (key, want) in [
+            ("phys_state", "physical state"),
+            ("can_do", "both ends can do"),
+            ("port_gbps", "port (Gb/s)"),
+            ("free_bytes", "free (bytes)"),
+            ("over_seconds", "over seconds"),
+            ("rp_filter", "sysctl rp_filter"),
+            ("priority", "priority"),
+        ] {
+            assert_eq!(evidence_name(key), want);
         }
     }
 

@@ -4,6 +4,7 @@ use super::api::{self, Answer, Body, status};
 use super::{Fault, Seen, State, Wrong};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
+use selvage::units::{REVISION, VERSION};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -89,6 +90,14 @@ async fn handle(
             .token
             .as_ref()
             .is_some_and(|token| *token != seen.token);
+        let agent = format!("selvage/{VERSION} ({REVISION})");
+        if asked.agent != agent {
+            let complaint = format!(
+                "{} {}: User-Agent {:?}",
+                asked.method, asked.uri, asked.agent
+            );
+            state.complaints.push(complaint);
+        }
         let told = |(code, body)| Answer::Told(code, body);
         let answer = match &wrong {
             _ if denied => told(status(401, Value::Null)),

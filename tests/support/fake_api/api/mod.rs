@@ -24,6 +24,8 @@ pub struct Asked {
     pub content: String,
     /// Bearer token of the request, without the word `Bearer`.
     pub token: String,
+    /// `User-Agent` of the request.
+    pub agent: String,
     /// Body; null where there was none or it was not JSON.
     pub body: Value,
 }

@@ -39,6 +39,7 @@ pub async fn read(request: Request<Incoming>) -> Option<Asked> {
         token: header("authorization")
             .trim_start_matches("Bearer ")
             .to_string(),
+        agent: header("user-agent"),
         body: Value::Null,
     };
     let body = Limited::new(request.into_body(), BODY_MAX);
