@@ -10,7 +10,7 @@ mod targets;
 mod tempdir;
 
 use super::complain;
-use super::run::{USAGE, fail, print_out, serve, style};
+use super::run::{USAGE, fail, print, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::host::Host;
@@ -99,7 +99,7 @@ pub(super) fn run_command(name: &str, matches: &ArgMatches) -> u8 {
 
 fn simulate_command(args: SimulateArgs) -> u8 {
     let (Some(node), Some(dir)) = (args.node, args.dir) else {
-        return print_out(&simulate::listing());
+        return print(&simulate::listing()).unwrap_or_else(|failed| failed);
     };
     let existing = tree::list(&Host::new(&dir), ".");
     let shown = dir.display();

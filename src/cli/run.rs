@@ -202,11 +202,6 @@ pub(super) fn style() -> Style {
     }
 }
 
-/// Prints to standard output; gives the exit status.
-pub(super) fn print_out(text: &str) -> u8 {
-    print(text).unwrap_or_else(|failed| failed)
-}
-
 /// Prints to standard output.
 pub(super) fn print(text: &str) -> Status {
     let mut out = io::stdout().lock();
