@@ -163,7 +163,7 @@ fn rails_that_share_a_cause_are_one_finding() {
         first(down(4, 1), SEEN),
         ("RailsDownTogether node".into(), 4)
     );
-    // One after the other, two only, and what stood when the agent came are no proof.
+    // One after the other, two only, and what stood when the agent came prove nothing.
     assert_eq!(first(down(4, 60), SEEN).1, 0);
     assert_eq!(first(down(2, 0), SEEN).1, 0);
     let late = Seen {

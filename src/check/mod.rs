@@ -378,7 +378,7 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
     all
 }
 
-/// In a cloud, nobody but the provider reseats a cable.
+/// In a cloud, only the provider reseats a cable.
 fn for_the_provider(context: &Context<'_>, found: Candidate) -> Candidate {
     let of_a_cable = matches!(found.action, Action::ReseatCable | Action::ReplaceCable);
     match context.profile.and_then(Profile::remedy_for_cables) {

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(node(|_| 1500).told(&CHECK), [""; 0]);
         let told = node(|i| if i == 3 { 1500 } else { 9000 }).told(&CHECK);
         assert_eq!(told, ["mlx5_3/1 MtuReduced Degraded Verdict"]);
-        // More of them are no better.
+        // More of them do not help.
         assert_eq!(
             node(|i| if i == 3 { 9000 } else { 1500 })
                 .told(&CHECK)

@@ -243,7 +243,7 @@ fn decide(roles: &mut Roles, port: &Port<'_>, role: Role, why: impl Into<String>
     roles.insert(port.key.clone(), RoleFacts { role, why });
 }
 
-/// Leaves out the ports that `is` takes, which are no rails.
+/// Leaves out the ports that `is` takes, which are not rails.
 fn without<'a>(
     ports: Vec<Port<'a>>,
     is: impl Fn(&Port<'a>) -> bool,

@@ -558,7 +558,7 @@ impl LogFile {
         has_room && self.writers.insert(pid, writer).is_none()
     }
 
-    /// Forgets a process that is gone, if there is no room.
+    /// Forgets a process that is gone, if the list is full.
     fn make_room(&mut self, now: Millis, host: &Host) {
         let due = self.full_at.is_none_or(|at| now.since(at) >= LIST_EVERY);
         if self.writers.len() < MAX_WRITERS || !due {

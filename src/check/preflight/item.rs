@@ -108,7 +108,7 @@ fn remedy(reason: &str) -> &'static str {
     text.unwrap_or_default()
 }
 
-/// What was read, or the item that says why nothing was; `otherwise` is said where there is no fault.
+/// What was read, or the item that says why nothing was; `otherwise` is said where nothing failed.
 pub(super) fn known<'a, T>(
     reading: &'a Reading<T>,
     reason: &'static str,

@@ -1,5 +1,5 @@
 //! Judges from inside a training container whether its job can use the fabric. Each item is a row of
-//! one table and says what to change if its answer is no.
+//! one table and says what to change if it fails.
 
 mod context;
 mod devices;

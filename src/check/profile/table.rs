@@ -54,7 +54,7 @@ pub struct GpuDirectTcp {
     pub image: &'static str,
 }
 
-/// What holds of a fabric, whoever rents out the machine.
+/// What holds of a fabric, in whichever cloud the machine is.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FabricFacts {

@@ -17,7 +17,7 @@ use std::path::Path;
 /// such node. May hang in the driver of a stuck device.
 fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     let Reading::Value(name) = &device.uverbs else {
-        // Without its module there is no class.
+        // Without its module the class does not exist.
         return match tree::list(host, Path::new("sys/class/infiniband_verbs")) {
             Reading::Absent => Reading::Absent,
             _ => device.uverbs.clone().map(|_| ()),
