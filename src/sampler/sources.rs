@@ -283,11 +283,12 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
     };
     Sample::of(ended, move |snapshot, at| {
         snapshot.netns_mode = netns_mode.or(snapshot.netns_mode);
-        let Reading::Value(devices) = devices else {
+        let Reading::Value(mut devices) = devices else {
             return Changes::default();
         };
-        let still = |key: &DeviceKey| devices.iter().any(|device| device.key == *key);
         let before = snapshot.devices.take().map(|before| before.value);
+        keep_missing_uverbs(&mut devices, before.iter().flat_map(|before| before.iter()));
+        let still = |key: &DeviceKey| devices.iter().any(|device| device.key == *key);
         let doubt =
             (before.iter().flat_map(|before| before.iter())).any(|device| !still(&device.key));
         // An unchanged list keeps its allocation, so that others can compare cheaply.
@@ -303,6 +304,20 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
             ..Changes::default()
         }
     })
+}
+
+/// A uverbs device that was missing is still missing where the class can no longer be read: a fault is
+/// not cleared by its evidence becoming unreadable.
+fn keep_missing_uverbs<'a>(
+    devices: &mut [RdmaDevice],
+    before: impl Iterator<Item = &'a RdmaDevice> + Clone,
+) {
+    for device in devices {
+        let was = |old: &RdmaDevice| old.key == device.key && old.uverbs == Reading::Absent;
+        if device.uverbs == Reading::NotObservable && before.clone().any(was) {
+            device.uverbs = Reading::Absent;
+        }
+    }
 }
 
 fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {

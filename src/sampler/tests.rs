@@ -60,6 +60,33 @@ async fn a_failed_enumeration_forgets_no_interface() {
 }
 
 #[tokio::test]
+async fn a_missing_uverbs_device_is_not_found_by_becoming_unreadable() {
+    let tree = tree();
+    let class = "sys/class/infiniband_verbs";
+    tree.file(&format!("{class}/uverbs0/ibdev"), "mlx5_0");
+    let mut sampler = sampler(tree.host());
+    let mut uverbs = |tree: &TestTree| {
+        sampler.host = Arc::new(tree.host());
+        read(&mut sampler, devices());
+        sampler.snapshot.devices.as_ref().unwrap().value[0]
+            .uverbs
+            .clone()
+    };
+    assert_eq!(uverbs(&tree), Reading::Value("uverbs0".into()));
+    tree.file(&format!("{class}/uverbs0/ibdev"), "mlx5_9");
+    assert_eq!(uverbs(&tree), Reading::Absent);
+    tree.errno(13, class);
+    assert_eq!(uverbs(&tree), Reading::Absent);
+
+    // One that was there may be gone with the class, which is for the check to say.
+    let tree = self::tree();
+    tree.file(&format!("{class}/uverbs0/ibdev"), "mlx5_0");
+    assert_eq!(uverbs(&tree), Reading::Value("uverbs0".into()));
+    tree.errno(13, class);
+    assert_eq!(uverbs(&tree), Reading::NotObservable);
+}
+
+#[tokio::test]
 async fn what_an_earlier_run_saw_is_looked_for_before_the_first_window_ends() {
     for (device, doubt) in [("0000:19:00.0", false), ("0000:1a:00.0", true)] {
         let tree = tree();
