@@ -1,11 +1,11 @@
 //! What the nodes that are not ready have in common: first places and versions, then reasons. The rule
-//! is that of the alert `SelvageGroupFailing`.
+//! is that of the alert `SelvageGroupFailing`, among nodes of which enough lie elsewhere.
 
 use super::FleetNode;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewest faulty nodes under one value that make it a cause.
+/// Fewest faulty nodes under one value that make it a cause, and fewest nodes elsewhere to compare them with.
 const LEAST: usize = 4;
 /// Least share of a value's nodes that are faulty: one in so many.
 const SHARE: usize = 5;
@@ -91,7 +91,7 @@ fn shared(nodes: &[&FleetNode]) -> Option<(Cause, &'static str, String)> {
         let (others_faulty, others) = (all.0.checked_sub(*faulty)?, all.1.checked_sub(*of)?);
         let fits = *faulty >= LEAST
             && faulty * SHARE >= *of
-            && others > 0
+            && others >= LEAST
             && faulty * others > TIMES * others_faulty * of;
         let elsewhere = (others_faulty, others);
         fits.then(|| (*faulty, *of, *kind, (*value).to_string(), elsewhere))

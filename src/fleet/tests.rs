@@ -218,6 +218,11 @@ fn what_faulty_nodes_share_is_named_first() {
         ),
         ("all have one leaf", vec![leaf("s1", 8)], &[(None, None, 8)]),
         (
+            "too few elsewhere to compare with",
+            vec![leaf("s1", 8), some("s2", 0, 3, "LinkDown", &[(LEAF, "s2")])],
+            &[(None, None, 8)],
+        ),
+        (
             "a driver",
             vec![
                 driver("a", "570.1", 10),
