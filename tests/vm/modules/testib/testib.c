@@ -239,6 +239,20 @@ static struct attribute *testib_attrs[] = {
 };
 static const struct attribute_group testib_group = { .attrs = testib_attrs };
 
+/* With a user context ib_uverbs makes a uverbs device, as of every real HCA. Nothing opens it. */
+struct testib_ucontext {
+	struct ib_ucontext ibucontext;
+};
+
+static int alloc_ucontext(struct ib_ucontext *context, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static void dealloc_ucontext(struct ib_ucontext *context)
+{
+}
+
 static const struct ib_device_ops ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -253,6 +267,9 @@ static const struct ib_device_ops ops = {
 	.process_mad = process_mad,
 	.alloc_hw_port_stats = alloc_hw_stats,
 	.get_hw_stats = get_hw_stats,
+	.alloc_ucontext = alloc_ucontext,
+	.dealloc_ucontext = dealloc_ucontext,
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, testib_ucontext, ibucontext),
 };
 
 static ssize_t counter_write(struct file *file, const char __user *ubuf, size_t len, loff_t *pos)
