@@ -83,6 +83,7 @@ scenario() {
     # A device that hangs in the kernel: the answer comes all the same.
     must insmod $OWN/testib.ko count=1
     wait_for 10 "testib0 ACTIVE" sys_state testib0 4
+    mount -t tmpfs none /dev/infiniband
     look 3 "$(only uverbs NoUverbs)"
     ib 0 hold 1
     rm -f /run/pf.json
@@ -93,6 +94,7 @@ scenario() {
     rc=0
     wait $pid || rc=$?
     [ $rc = 3 ] || fail "preflight beside the device that hangs ended with $rc"
+    umount /dev/infiniband
     umount /dev/shm
 }
 
