@@ -274,8 +274,10 @@ impl Entry {
 
     fn raise_if(&mut self, due: bool, now: Millis) {
         if due {
-            let (at, gone) = (now, None);
-            self.phase = Phase::Raised { at, gone };
+            self.phase = Phase::Raised {
+                at: now,
+                gone: None,
+            };
         }
     }
 

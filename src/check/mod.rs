@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_cloud_nobody_is_told_to_reseat_a_cable() {
+    fn in_a_cloud_cables_are_the_providers() {
         let mut node = Node::infiniband();
         node.set_link(3, link(200, 2));
         node.set_state(4, PortState::Down, PhysState::Polling);

@@ -287,10 +287,10 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
             return Changes::default();
         };
         let before = snapshot.devices.take().map(|before| before.value);
-        keep_missing_uverbs(&mut devices, before.iter().flat_map(|before| before.iter()));
+        let known = before.as_ref().map_or(&[][..], |before| before.as_slice());
+        keep_missing_uverbs(&mut devices, known);
         let still = |key: &DeviceKey| devices.iter().any(|device| device.key == *key);
-        let doubt =
-            (before.iter().flat_map(|before| before.iter())).any(|device| !still(&device.key));
+        let doubt = known.iter().any(|device| !still(&device.key));
         // An unchanged list keeps its allocation, so that others can compare cheaply.
         let value = match before {
             Some(before) if *before == devices => before,
@@ -308,13 +308,10 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
 
 /// A uverbs device that was missing is still missing where the class can no longer be read: a fault is
 /// not cleared by its evidence becoming unreadable.
-fn keep_missing_uverbs<'a>(
-    devices: &mut [RdmaDevice],
-    before: impl Iterator<Item = &'a RdmaDevice> + Clone,
-) {
+fn keep_missing_uverbs(devices: &mut [RdmaDevice], before: &[RdmaDevice]) {
     for device in devices {
         let was = |old: &RdmaDevice| old.key == device.key && old.uverbs == Reading::Absent;
-        if device.uverbs == Reading::NotObservable && before.clone().any(was) {
+        if device.uverbs == Reading::NotObservable && before.iter().any(was) {
             device.uverbs = Reading::Absent;
         }
     }

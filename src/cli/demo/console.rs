@@ -97,21 +97,23 @@ mod tests {
         console.changes(report).join("\n")
     }
 
+    fn without_a_link(node: Report) -> Report {
+        let finding = testing::finding("link_state", "mlx5_3/1", "LinkDown", Status::Failing);
+        Report {
+            state: State::Unready,
+            reasons: vec!["LinkDown".into()],
+            findings: vec![finding],
+            ..node
+        }
+    }
+
     #[test]
     fn only_changes_are_printed() {
         let mut console = Console::default();
         let well = testing::node(8, LinkLayer::Ethernet);
         assert!(changes(&mut console, &well).contains("node is "));
         assert_eq!(changes(&mut console, &well), "", "the same again");
-        let mut ill = well.clone();
-        ill.state = State::Unready;
-        ill.reasons = vec!["LinkDown".into()];
-        ill.findings = vec![testing::finding(
-            "link_state",
-            "mlx5_3/1",
-            "LinkDown",
-            Status::Failing,
-        )];
+        let ill = without_a_link(well.clone());
         let told = changes(&mut console, &ill);
         assert!(told.contains("node is unready: LinkDown"), "{told}");
         assert!(told.contains("failing  LinkDown: "), "{told}");
@@ -128,14 +130,7 @@ mod tests {
             ..Style::default()
         };
         let mut console = Console::new(style);
-        let mut ill = testing::node(8, LinkLayer::Ethernet);
-        ill.state = State::Unready;
-        ill.findings = vec![testing::finding(
-            "link_state",
-            "mlx5_3/1",
-            "LinkDown",
-            Status::Failing,
-        )];
+        let ill = without_a_link(testing::node(8, LinkLayer::Ethernet));
         let told = changes(&mut console, &ill);
         assert!(told.contains("node is \x1b[31munready\x1b[0m"), "{told:?}");
         assert!(
