@@ -20,12 +20,13 @@ use tower::BoxError;
 /// A watch that lasted this many first waits made progress.
 const PROGRESS: u32 = 10;
 
-/// Most bytes of an answer, and of one line of a watch: the largest page asked for is 15 MiB, ten
-/// objects of etcd's largest size.
-const LONGEST: usize = 16 << 20;
+/// Most bytes of an answer, and of one line of a watch: a page of 500 Nodes of 15 KB fits, as do five
+/// objects of etcd's largest size, 1.5 MiB. Several answers may come at once, and each is held twice
+/// while it is decoded.
+const LONGEST: usize = 8 << 20;
 
 /// What the error of a longer answer says.
-pub(super) const TOO_LONG: &str = "the answer is longer than 16 MiB";
+pub(super) const TOO_LONG: &str = "the answer is longer than 8 MiB";
 
 /// The same client with bounded answers, whose watches start at a bounded pace; other requests pass at
 /// once. `backoff`: first and longest wait.

@@ -117,7 +117,15 @@ watched() { jq -c . <"$1.raw"; } # FILE
 
 pod_phase() { kube get pod -n "${2:-default}" "$1" -o 'jsonpath={.status.phase}'; }
 pod_node() { kube get pod -n "${2:-default}" "$1" -o 'jsonpath={.spec.nodeName}'; }
-pod_log() { kube logs -n "${2:-default}" "$1" "${@:3}"; }
+# The kubelet of a busy machine may answer with a sentence of its own instead of the log, and status 200.
+pod_log() { # NAME [NAMESPACE] [OPTION...]
+    local log try
+    for try in 1 2 3 4 5 6 7 8 9 10; do
+        log=$(kube logs -n "${2:-default}" "$1" "${@:3}") || return
+        case "$log" in "unable to retrieve container logs"* | "failed to "*) sleep "0.$try" ;; *) break ;; esac
+    done
+    [ -z "$log" ] || printf '%s\n' "$log"
+}
 pod_starts() { kube get pod -n "${2:-default}" "$1" -o 'jsonpath={.status.containerStatuses[0].containerID}'; }
 pod_ready() { is True kube get pod -n "${2:-default}" "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'; }
 
