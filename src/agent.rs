@@ -107,6 +107,7 @@ pub async fn run(
     let serve = ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
+        rendered: Default::default(),
         stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
         options: metrics_options(&config),
         limits: Limits::default(),

@@ -29,8 +29,9 @@ use std::time::Duration;
 use tls_auth::TlsAuth;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -52,8 +53,11 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Shortest pause between two answers that are not a probe's.
+/// Shortest pause after an answer that is not a probe's, once the credit for such answers is spent.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// Most time that answers other than a probe's take without a pause.
+const CREDIT: Duration = Duration::from_millis(50);
 
 /// Bounds on what clients can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +116,8 @@ pub struct ServeState<S> {
     pub reports: watch::Receiver<Arc<Report>>,
     /// What the writer of the Node has done; `None` where nothing writes it.
     pub cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
+    /// Metrics of the latest report that was scraped.
+    pub rendered: exposition::Rendered,
     /// Asked at each scrape; must not block.
     pub stats: S,
     /// Choices of the metrics.
@@ -190,7 +196,9 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
         let report = Arc::clone(&self.reports.borrow());
         let cluster = self.cluster.borrow().clone();
-        metrics::encode(&report, cluster.as_deref(), &(self.stats)(), self.options)
+        let mut text = self.rendered.text(&report, cluster.as_ref(), self.options);
+        text += &metrics::encode_scrape(&report, &(self.stats)(), self.options);
+        text
     }
 }
 
@@ -286,7 +294,7 @@ pub async fn serve(
     let mut shutdown = pin!(shutdown);
     let (stop, stopping) = watch::channel(false);
     let turns = Arc::new(AtomicU64::new(0));
-    let answering = Arc::new(Semaphore::new(1));
+    let turns_at_answers = Arc::new(Mutex::new(Credit::full(Instant::now())));
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
     loop {
@@ -308,7 +316,7 @@ pub async fn serve(
                     tick();
                     let served = Served {
                         state: Arc::clone(&state),
-                        answering: Arc::clone(&answering),
+                        answering: Arc::clone(&turns_at_answers),
                         stopping: stopping.clone(),
                         tick,
                     };
@@ -353,11 +361,38 @@ fn make_room(open: &mut Vec<Open>, address: IpAddr, limits: Limits) {
     }
 }
 
+/// Time that long answers may take before they must pause: it grows half as fast as time passes, so that
+/// probes, the agent itself and new connections have half of it.
+struct Credit {
+    left: Duration,
+    counted: Instant,
+}
+
+impl Credit {
+    fn full(now: Instant) -> Self {
+        Credit {
+            left: CREDIT,
+            counted: now,
+        }
+    }
+
+    /// Takes off an answer that was made from `began` to `now`; gives how long to pause before the next
+    /// one where the credit is spent.
+    fn spend(&mut self, began: Instant, now: Instant) -> Option<Duration> {
+        let took = now - began;
+        let gained = (now - self.counted) / 2;
+        let left = (self.left + gained).min(CREDIT).checked_sub(took);
+        self.left = left.unwrap_or_default();
+        self.counted = now;
+        left.is_none().then_some(took.max(PAUSE))
+    }
+}
+
 /// What a connection is served with.
 struct Served<A, T> {
     state: Arc<A>,
     /// Held while a long answer is made.
-    answering: Arc<Semaphore>,
+    answering: Arc<Mutex<Credit>>,
     stopping: watch::Receiver<bool>,
     /// Called whenever it is active.
     tick: T,
@@ -408,15 +443,16 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
                     tokio::task::yield_now().await;
                     return Ok::<_, Infallible>(state.answer(&request, client));
                 }
-                let turn = Arc::clone(answering).acquire_owned().await;
-                let began = tokio::time::Instant::now();
+                let mut turn = Arc::clone(answering).lock_owned().await;
+                tokio::task::yield_now().await;
+                let began = Instant::now();
                 let response = state.answer(&request, client);
-                // Probes, the agent itself and new connections have as much time again before the next.
-                let pause = began.elapsed().max(PAUSE);
-                tokio::spawn(async move {
-                    tokio::time::sleep(pause).await;
-                    drop(turn);
-                });
+                if let Some(pause) = turn.spend(began, Instant::now()) {
+                    tokio::spawn(async move {
+                        tokio::time::sleep(pause).await;
+                        drop(turn);
+                    });
+                }
                 Ok(response)
             }
         });
@@ -451,7 +487,7 @@ pub async fn serve_stream(
     let (_stop, stopping) = watch::channel(false);
     let served = Served {
         state,
-        answering: Arc::new(Semaphore::new(1)),
+        answering: Arc::new(Mutex::new(Credit::full(Instant::now()))),
         stopping,
         tick: || (),
     };

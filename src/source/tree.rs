@@ -6,7 +6,7 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -114,7 +114,14 @@ impl Directory {
 
     /// Begins a round of reads.
     pub fn begin(&mut self, host: &Host) {
-        let identity = identity(&host.path(&self.path));
+        let Ok(meta) = std::fs::metadata(host.path(&self.path)) else {
+            *self = Directory {
+                names: Some(Vec::new()),
+                ..Directory::new(std::mem::take(&mut self.path))
+            };
+            return;
+        };
+        let identity = identity(&meta);
         if identity.is_none() || identity != self.identity {
             self.names = None;
             self.files.clear();
@@ -166,9 +173,8 @@ impl Directory {
 
 /// What a directory is now; none of one that changed within the present tick of the clock that stamps
 /// it, since a later change could leave the same stamp.
-fn identity(path: &Path) -> Option<Identity> {
+fn identity(meta: &Metadata) -> Option<Identity> {
     let now = clock_gettime(ClockId::CLOCK_REALTIME_COARSE).ok()?;
-    let meta = std::fs::metadata(path).ok()?;
     let changed = (meta.mtime(), meta.mtime_nsec());
     let settled = changed < (now.tv_sec(), now.tv_nsec());
     settled.then_some((meta.dev(), meta.ino(), changed.0, changed.1))

@@ -2,11 +2,49 @@
 //! where the scraper takes gzip.
 
 use super::{Answer, respond};
+use crate::report::metrics::{self, Options};
+use crate::report::{ClusterStatus, Report};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The metrics of one report, encoded once for all scrapes that show it.
+#[derive(Debug, Default)]
+pub struct Rendered(Mutex<Option<Encoded>>);
+
+/// What was encoded, and its text.
+type Encoded = (Weak<Report>, Weak<ClusterStatus>, String);
+
+impl Rendered {
+    /// The metrics of a report and of what the writer of the Node did.
+    pub fn text(
+        &self,
+        report: &Arc<Report>,
+        cluster: Option<&Arc<ClusterStatus>>,
+        options: Options,
+    ) -> String {
+        let of = (
+            Arc::downgrade(report),
+            cluster.map(Arc::downgrade).unwrap_or_default(),
+        );
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((of_report, of_cluster, text))
+                if of_report.ptr_eq(&of.0) && of_cluster.ptr_eq(&of.1) =>
+            {
+                text.clone()
+            }
+            _ => {
+                let text = metrics::encode_report(report, cluster.map(Arc::as_ref), options);
+                *kept = Some((of.0, of.1, text.clone()));
+                text
+            }
+        }
+    }
+}
 
 /// Content type of the Prometheus text format.
 pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -79,6 +117,7 @@ fn openmetrics(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::catalogue::{CATALOGUE, Kind};
+    use crate::report::testing;
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;
     use std::io::Read;
@@ -123,6 +162,32 @@ mod tests {
             assert_eq!(is(header::CONTENT_TYPE, OPENMETRICS_TYPE), open, "{accept}");
             assert_eq!(is(header::CONTENT_TYPE, METRICS_TYPE), !open, "{accept}");
             assert_eq!(is(header::CONTENT_ENCODING, "gzip"), packed, "{encoding}");
+        }
+    }
+
+    #[test]
+    fn each_report_has_its_own_text() {
+        let report = |generation| {
+            let mut report = testing::empty();
+            report.generation = generation;
+            Arc::new(report)
+        };
+        let (first, second) = (report(1), report(2));
+        let cluster = Arc::new(ClusterStatus {
+            api_up: Some(true),
+            ..ClusterStatus::default()
+        });
+        let rendered = Rendered::default();
+        for (report, cluster) in [
+            (&first, None),
+            (&first, None),
+            (&second, None),
+            (&second, Some(&cluster)),
+            (&second, None),
+        ] {
+            let options = Options::default();
+            let text = metrics::encode_report(report, cluster.map(Arc::as_ref), options);
+            assert_eq!(rendered.text(report, cluster, options), text);
         }
     }
 

@@ -41,6 +41,7 @@ pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Tls
     let state = Arc::new(ServeState {
         reports: receiver,
         cluster,
+        rendered: Default::default(),
         stats,
         options: metrics::Options::default(),
         limits,
@@ -435,6 +436,25 @@ async fn who_asks_for_much_waits_and_probes_do_not() {
 }
 
 #[test]
+fn long_answers_pause_once_their_credit_is_spent() {
+    let (long, start) = (Duration::from_millis(20), Instant::now());
+    let mut credit = Credit::full(start);
+    let mut now = start;
+    let mut spend = |after: Duration, took: Duration| {
+        let began = now + after;
+        now = began + took;
+        credit.spend(began, now)
+    };
+    let in_a_row: Vec<_> = (0..6).map(|_| spend(Duration::ZERO, long)).collect();
+    let pause = Some(long);
+    assert_eq!(in_a_row, [None, None, None, None, pause, pause]);
+    // As long a pause is half of the time.
+    assert_eq!(spend(long, long), None);
+    // However long nobody asked, a long answer does not come for nothing.
+    assert_eq!(spend(Duration::from_secs(60), CREDIT * 2), Some(CREDIT * 2));
+}
+
+#[test]
 fn the_client_with_most_connections_makes_room() {
     let limits = Limits {
         connections: 6,
@@ -522,6 +542,7 @@ fn pods_are_shown_to_those_on_the_node_or_behind_a_guard() {
     let state = |guard: TlsAuth| ServeState {
         reports: reports.clone(),
         cluster: watch::channel(None).1,
+        rendered: Default::default(),
         stats: AgentStats::default,
         options: metrics::Options::default(),
         limits: Limits::default(),

@@ -27,7 +27,7 @@ const RESUME_POINT_EVERY_US: u64 = 5_000_000;
 /// Longest wait for a record: after it, the receiver is asked whether it still listens.
 const WAIT_MS: u16 = 1000;
 /// Milliseconds between reads of a regular file.
-const FILE_POLL_MS: u16 = 50;
+const FILE_POLL_MS: u16 = 200;
 /// Milliseconds between reads by syslog(2), at least.
 const SYSLOG_POLL_MS: u16 = 1000;
 

@@ -162,6 +162,9 @@ impl GrowingFile {
 
     /// Reads the next whole lines. False where there are none.
     fn read_more(&mut self) -> io::Result<bool> {
+        if self.file.metadata()?.len() <= self.offset {
+            return Ok(false);
+        }
         let mut chunk = vec![0; FILE_LINE_LIMIT];
         let read = self.file.read_at(&mut chunk, self.offset)?;
         chunk.truncate(read);
