@@ -3,7 +3,7 @@
 
 use crate::data_files::embedded;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
 /// Type of the family, as `# TYPE` prints it.
@@ -59,7 +59,7 @@ fn table(name: &str) -> Vec<Family> {
 
 /// The family of a name.
 pub(super) fn family(name: &str) -> Option<&'static Family> {
-    static BY_NAME: LazyLock<BTreeMap<&str, &Family>> = LazyLock::new(|| {
+    static BY_NAME: LazyLock<HashMap<&str, &Family>> = LazyLock::new(|| {
         let all = CATALOGUE.iter().chain(BENCHMARKS.iter());
         all.map(|family| (family.name, family)).collect()
     });

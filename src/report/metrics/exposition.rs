@@ -4,7 +4,7 @@
 use crate::report::catalogue::{self, Detail, Family, Kind};
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// The value of a series; `None` where nothing was observed, which leaves the series out.
 pub(crate) trait Sample {
@@ -43,20 +43,17 @@ macro_rules! series {
 }
 pub(super) use series;
 
-/// Series by their label values.
-type Series = BTreeMap<Vec<String>, f64>;
-
-/// The families so far, sorted as they are printed.
+/// The families so far, each with its series.
 pub(crate) struct Exposition {
     detail: Detail,
-    families: BTreeMap<&'static str, (&'static Family, Series)>,
+    families: HashMap<&'static str, (&'static Family, Vec<Metric>)>,
 }
 
 impl Exposition {
     pub(crate) fn new(detail: Detail) -> Self {
         Exposition {
             detail,
-            families: BTreeMap::new(),
+            families: HashMap::new(),
         }
     }
 
@@ -76,18 +73,18 @@ impl Exposition {
         let (Some(value), true) = (value.sample(), family.detail <= self.detail) else {
             return;
         };
-        let labels = labels.iter().map(ToString::to_string).collect();
         let (_, series) = self
             .families
             .entry(family.name)
-            .or_insert((family, Series::new()));
-        series.entry(labels).or_insert(value);
+            .or_insert((family, Vec::new()));
+        series.push(metric(family, labels, value));
     }
 
     /// Prometheus text format 0.0.4, families and series sorted.
     pub(crate) fn into_text(self) -> String {
         let families = self.families.into_values();
-        let families: Vec<MetricFamily> = families.map(encoded).collect();
+        let mut families: Vec<MetricFamily> = families.map(encoded).collect();
+        families.sort_by(|one, other| one.name().cmp(other.name()));
         let text = TextEncoder::new().encode_to_string(&families);
         text.unwrap_or_else(|error| {
             tracing::error!(%error, "metrics could not be encoded");
@@ -96,29 +93,37 @@ impl Exposition {
     }
 }
 
-fn encoded((family, series): (&Family, Series)) -> MetricFamily {
-    let metric = |(values, value): (Vec<String>, f64)| {
-        let labels = family.labels.iter().zip(values).map(|(name, value)| {
-            let mut label = LabelPair::default();
-            label.set_name((*name).to_string());
-            label.set_value(value);
-            label
-        });
-        let mut metric = Metric::from_label(labels.collect());
-        match family.kind {
-            Kind::Counter => {
-                let mut counter = Counter::default();
-                counter.set_value(value);
-                metric.set_counter(counter);
-            }
-            Kind::Gauge => {
-                let mut gauge = Gauge::default();
-                gauge.set_value(value);
-                metric.set_gauge(gauge);
-            }
+fn metric(family: &Family, values: &[&str], value: f64) -> Metric {
+    let labels = family.labels.iter().zip(values).map(|(name, value)| {
+        let mut label = LabelPair::default();
+        label.set_name((*name).to_string());
+        label.set_value((*value).to_string());
+        label
+    });
+    let mut metric = Metric::from_label(labels.collect());
+    match family.kind {
+        Kind::Counter => {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
         }
-        metric
-    };
+        Kind::Gauge => {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+        }
+    }
+    metric
+}
+
+/// A family with its series sorted by the values of their labels.
+fn encoded((family, mut series): (&Family, Vec<Metric>)) -> MetricFamily {
+    fn values(metric: &Metric) -> impl Iterator<Item = &str> {
+        metric.get_label().iter().map(LabelPair::value)
+    }
+    let compare = |one: &Metric, other: &Metric| values(one).cmp(values(other));
+    series.sort_by(compare);
+    series.dedup_by(|later, first| compare(later, first).is_eq());
     let mut out = MetricFamily::default();
     out.set_name(family.name.to_string());
     out.set_help(family.help.to_string());
@@ -126,7 +131,7 @@ fn encoded((family, series): (&Family, Series)) -> MetricFamily {
         Kind::Counter => MetricType::COUNTER,
         Kind::Gauge => MetricType::GAUGE,
     });
-    out.set_metric(series.into_iter().map(metric).collect());
+    out.set_metric(series);
     out
 }
 
@@ -143,6 +148,18 @@ mod tests {
     #[test]
     fn a_family_without_values_is_left_out() {
         assert_eq!(text(None), "");
+    }
+
+    #[test]
+    fn of_two_series_with_the_same_labels_the_first_stays() {
+        let mut exposition = Exposition::new(Detail::Default);
+        for (task, panics) in [("b", 1_u64), ("a", 2), ("b", 3)] {
+            exposition.push("selvage_task_panics_total", &[task], panics);
+        }
+        let text = exposition.into_text();
+        let series: Vec<&str> = text.lines().skip(2).collect();
+        let of = |task, panics| format!("selvage_task_panics_total{{task=\"{task}\"}} {panics}");
+        assert_eq!(series, [of("a", 2), of("b", 1)]);
     }
 
     #[test]
