@@ -5,12 +5,10 @@ use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// How a NIC can reach GPU memory here.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Hash, PartialOrd, Ord,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
     /// Every prerequisite of DMA-BUF is met (no kernel file says more than that).
@@ -25,7 +23,7 @@ pub enum Path {
 }
 
 /// The verdict with its reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GpuDirectVerdict {
     /// The path that GPUDirect RDMA can take on this node.
     pub path: Path,

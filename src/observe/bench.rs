@@ -134,7 +134,7 @@ pub struct BenchLog {
 }
 
 /// What carries data over a node's rails; settings and remedies differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RailKind {
     /// InfiniBand or RoCE, by NCCL's own transport.
@@ -146,7 +146,7 @@ pub enum RailKind {
 }
 
 /// A node's rails, which set the bandwidth that a benchmark can reach.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Rails {
     /// Number of rails, including those that are down.
     pub count: u32,

@@ -180,7 +180,7 @@ impl PortState {
 }
 
 /// Physical state of a port (IBTA PortPhysicalState).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum PhysState {
     /// 0 or a number without a name.
@@ -312,7 +312,7 @@ pub struct Gid {
 }
 
 /// Kind of a GID, from `gid_attrs/types/N`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GidKind {
     /// `IB/RoCE v1`: native InfiniBand, or RoCE that cannot be routed.

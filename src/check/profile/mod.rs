@@ -118,7 +118,7 @@ impl Fabric {
 }
 
 /// How a profile was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Set by the operator.
