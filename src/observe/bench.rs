@@ -154,18 +154,20 @@ pub struct Rails {
     #[serde(rename = "rate_bits_per_second")]
     pub rate: BitsPerSec,
     /// Rate of the fastest, if the rates differ.
-    #[serde(rename = "fastest_bits_per_second")]
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(
+        rename = "fastest_bits_per_second",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub fastest: Option<BitsPerSec>,
     /// Number of GPUs of the node.
     pub gpus: Option<u32>,
     /// Kind of the rails, if all are of one known kind.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RailKind>,
     /// Where these facts come from, for people: `--rails`, `the report of node-1`.
     pub from: String,
     /// State and reasons in the node's report, if it is not ready.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 

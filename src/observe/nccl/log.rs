@@ -6,7 +6,7 @@ mod kinds;
 mod lists;
 mod process_hints;
 
-pub use kinds::{DeviceErrors, EvidenceKind, Limits, Line, Link};
+pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits, Link};
 
 use super::channel_counts::{ChannelCounts, Place};
 use super::event::{Comm, Connection, Event, GpuNumber, InitSeconds, Net, Phase, Record, Time};
@@ -90,7 +90,7 @@ pub struct NcclLog {
     pub unknown: u64,
     /// Time of the last line, if lines have times.
     pub last: Option<jiff::Timestamp>,
-    evidence: BTreeMap<EvidenceKind, Line>,
+    evidence: BTreeMap<EvidenceKind, EvidenceLine>,
 }
 
 impl NcclLog {
@@ -123,7 +123,7 @@ impl NcclLog {
     }
 
     /// The first line of each kind of evidence.
-    pub fn evidence(&self) -> &BTreeMap<EvidenceKind, Line> {
+    pub fn evidence(&self) -> &BTreeMap<EvidenceKind, EvidenceLine> {
         &self.evidence
     }
 
@@ -272,8 +272,8 @@ impl NcclLog {
     }
 
     fn show(&mut self, kind: EvidenceKind, text: &str, number: u64) {
-        self.evidence.entry(kind).or_insert_with(|| Line {
-            number,
+        self.evidence.entry(kind).or_insert_with(|| EvidenceLine {
+            line: number,
             text: cut(text, EVIDENCE_BYTES),
         });
     }
