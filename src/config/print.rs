@@ -27,9 +27,7 @@ pub fn to_toml_defaults() -> String {
     // Maps come last: the keys after a table of their own would belong to it.
     for group in values.chunk_by(|a, b| inline_table(a).is_some_and(|t| inline_table(b) == Some(t)))
     {
-        let Some(first) = group.first() else {
-            continue;
-        };
+        let Some(first) = group.first() else { continue };
         let key = inline_table(first).unwrap_or(&first.key);
         let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         if section != current {

@@ -151,9 +151,7 @@ fn remember_distances(seen: &mut SeenFabric, snapshot: &Snapshot) {
 
 fn remember_routes(seen: &mut SeenFabric, snapshot: &Snapshot) {
     for port in &seen.device.ports {
-        let Some(netdev) = &port.netdev else {
-            continue;
-        };
+        let Some(netdev) = &port.netdev else { continue };
         let (sure, maybe) = default_route_above(netdev, snapshot);
         let facts = snapshot.netdevs.get(netdev);
         let up = facts.is_some_and(|facts| facts.value.carrier == Reading::Value(true));

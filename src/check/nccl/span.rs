@@ -204,9 +204,11 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
     };
     let nameless = numbered().find(|(name, _)| name.is_empty());
     let nameless = nameless.map(|(_, at)| at);
-    let printing = log.processes.keys().filter(|(_, pid)| *pid != u32::MAX);
-    let named = printing.filter(|(host, _)| Some(*host) != nameless);
-    let printing: BTreeSet<u32> = named.map(|(host, _)| hosts.representative(*host)).collect();
+    let printing = (log.processes.keys()).filter(|place| place.process != u32::MAX);
+    let named = printing.filter(|place| Some(place.host) != nameless);
+    let printing: BTreeSet<u32> = named
+        .map(|place| hosts.representative(place.host))
+        .collect();
     hosts.printing = printing.len();
     hosts
 }

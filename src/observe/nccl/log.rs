@@ -32,8 +32,8 @@ pub struct NcclLog {
     pub version: Option<String>,
     /// Names of hosts; other fields refer to them by index.
     pub hosts: Vec<String>,
-    /// Processes by host and process id.
-    pub processes: BTreeMap<(u32, u32), Process>,
+    /// Processes by their place.
+    pub processes: BTreeMap<Place, Process>,
     /// Communicators by their id, up to the limit.
     pub groups: BTreeMap<GroupKey, Group>,
     /// Ranks in all groups together.
@@ -78,9 +78,7 @@ pub struct NcclLog {
     pub interfaces: BTreeSet<String>,
     /// Environment variables that NCCL printed.
     pub env: BTreeMap<String, String>,
-    /// Number of lines of error traces.
-    pub error_traces: u64,
-    /// Number of those that come from init.
+    /// Number of lines of error traces that come from init.
     pub init_error_traces: u64,
     /// Duration of the longest init in seconds.
     pub init_seconds: Option<f64>,
@@ -160,8 +158,7 @@ impl NcclLog {
         let process = record.who.pid.unwrap_or(u32::MAX);
         let place = Place { host, process };
         self.make_room(place);
-        let printer = self.processes.entry((host, process)).or_default();
-        printer.host = host;
+        let printer = self.processes.entry(place).or_default();
         printer.last_line = number;
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         printer.apply(&record.event);
@@ -222,7 +219,6 @@ impl NcclLog {
                 self.failure(Failure::PluginInit, text, number);
             }
             Event::ErrorTrace { file } => {
-                self.error_traces += 1;
                 self.init_error_traces += u64::from(file.ends_with("init.cc"));
             }
             Event::Unknown => self.unknown += 1,
@@ -235,7 +231,7 @@ impl NcclLog {
         let printer = record.who.pid.map(|_| place);
         self.channels.connection(connection, printer);
         self.named_ranks = self.named_ranks.max(connection.nranks);
-        let process = self.processes.get_mut(&(place.host, place.process));
+        let process = self.processes.get_mut(&place);
         let Some((process, tid)) = process.zip(record.who.tid) else {
             return;
         };
@@ -305,8 +301,7 @@ impl NcclLog {
     }
 
     fn make_room(&mut self, place: Place) {
-        let key = (place.host, place.process);
-        if self.processes.len() < self.limits.processes || self.processes.contains_key(&key) {
+        if self.processes.len() < self.limits.processes || self.processes.contains_key(&place) {
             return;
         }
         // Drop several at a time: finding the one that is silent for longest visits all.

@@ -31,8 +31,6 @@ words! {
 /// What the lines of a process show about it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
-    /// Index of its host.
-    pub host: u32,
     /// Another process replaced it in its communicator: it belongs to an earlier run.
     pub stale: bool,
     /// Number of its last line.
