@@ -66,7 +66,9 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
         return Some(true);
     }
     let in_tests = log.test_ranks.values();
-    let in_tests: BTreeSet<u32> = in_tests.map(|host| hosts.representative(*host)).collect();
+    let in_tests: BTreeSet<u32> = in_tests
+        .map(|(place, _)| hosts.representative(place.host))
+        .collect();
     match in_tests.len() {
         0 => {}
         1 if log.shared_names || log.test_shares_devices() => {}

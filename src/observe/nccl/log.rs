@@ -64,10 +64,8 @@ pub struct NcclLog {
     pub printed_ib_off: bool,
     /// Ranks of the largest ring whose order was printed.
     pub ring_ranks: Option<u32>,
-    /// Hosts in nccl-tests' list of ranks, by rank.
-    pub test_ranks: BTreeMap<u32, u32>,
-    /// Process and device of each rank in that list.
-    test_devices: BTreeMap<u32, ((u32, u32), String)>,
+    /// Process and device of each rank in nccl-tests' list.
+    pub test_ranks: BTreeMap<u32, (Place, String)>,
     /// The list names a rank twice: it contains several runs.
     pub test_runs: bool,
     /// Machines share a name: one interface has several addresses.
@@ -111,7 +109,7 @@ impl NcclLog {
         let texts = texts.chain(self.env.iter().flat_map(|(name, value)| [name, value]));
         let texts = texts.chain(self.evidence.values().map(|line| &line.text));
         let texts = texts.chain(self.device_errors.values().map(|errors| &errors.first));
-        let texts = texts.chain(self.test_devices.values().map(|(_, device)| device));
+        let texts = texts.chain(self.test_ranks.values().map(|(_, device)| device));
         let sizes = texts.map(|text| text.capacity() + 2 * size_of::<String>());
         let texts: usize = sizes.sum();
         let processes: usize = self.processes.values().map(Process::held).sum();
@@ -130,14 +128,13 @@ impl NcclLog {
         match *event {
             Event::Version(version) => self.version(version),
             Event::TestRank(entry) => {
-                let host = self.host(entry.host);
-                let (rank, process) = (entry.rank, (host, entry.pid));
-                if let Some((known, _)) = self.test_devices.get(&rank) {
-                    self.test_runs |= *known != process;
+                let (rank, host, process) = (entry.rank, self.host(entry.host), entry.pid);
+                let place = Place { host, process };
+                if let Some((known, _)) = self.test_ranks.get(&rank) {
+                    self.test_runs |= *known != place;
                 } else if self.test_ranks.len() < self.limits.seats {
-                    self.test_ranks.insert(rank, host);
-                    self.test_devices
-                        .insert(rank, (process, cut(entry.device, 32)));
+                    let device = cut(entry.device, 32);
+                    self.test_ranks.insert(rank, (place, device));
                 }
                 self.show(EvidenceKind::Span, text, number);
             }
