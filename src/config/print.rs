@@ -3,7 +3,7 @@
 
 use super::complaint::Origin;
 use super::load::Loaded;
-use super::settings::{SECTIONS, Setting, section_help, settings};
+use super::settings::{Setting, section_help, section_of, settings};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -105,8 +105,7 @@ impl Loaded {
 /// The key of the inline table (`{ more_than, within }`) that a setting is a part of, if it is.
 fn inline_table(setting: &Setting) -> Option<&str> {
     let (section, _) = setting.section_and_name();
-    let known = SECTIONS.iter().any(|(path, _)| *path == section);
-    (!known).then_some(section)
+    section_of(section).is_none().then_some(section)
 }
 
 fn inline(parts: &[&Setting]) -> String {
