@@ -63,6 +63,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// The NIC that a log entry is about.
+#[derive(Default)]
 struct Nic {
     name: String,
     rail: bool,
@@ -128,8 +129,7 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
         name: context.device_name(&rail.device),
         rail: true,
         used: true,
-        active: false,
-        alive_at: None,
+        ..Nic::default()
     })
 }
 

@@ -47,7 +47,7 @@ impl From<XidAction> for Disposition {
 pub type Overrides = BTreeMap<u32, XidOverride>;
 
 /// The judgement of one event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ruling {
     /// What it does to the node.
     pub disposition: Disposition,
@@ -141,13 +141,10 @@ fn by_table(code: u32) -> Ruling {
     let row = TABLE.codes.get(&code).unwrap_or(&TABLE.unknown);
     let ruling = Ruling {
         disposition: row.disposition,
-        overridden: false,
         class: row.class,
         meaning: row.meaning,
-        remedy: "",
-        action: Action::None,
         count: 1,
-        within: Duration::ZERO,
+        ..Ruling::default()
     };
     ruling.remedied(row.remedy)
 }

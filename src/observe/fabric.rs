@@ -23,7 +23,7 @@ const ROUTE_KEPT: Duration = Duration::from_secs(15 * 60);
 const ROUTE_ROUNDED: Duration = Duration::from_secs(10 * 60);
 
 /// One device as it was last seen well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SeenFabric {
     /// As last enumerated; what the kernel no longer tells (a name of a network device that went to
     /// another namespace, a board id that could not be read) stays as it was.
@@ -46,10 +46,7 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
         for device in devices.value.iter() {
             let seen = (memory.entry(device.key.clone())).or_insert_with(|| SeenFabric {
                 device: device.clone(),
-                distances: BTreeMap::new(),
-                routes: BTreeMap::new(),
-                maybe_routes: BTreeMap::new(),
-                last_seen: devices.at,
+                ..SeenFabric::default()
             });
             seen.last_seen = devices.at;
             update(&mut seen.device, device);
