@@ -3,7 +3,7 @@
 
 use super::netdev::NetdevFacts;
 use super::pci::Distance;
-use super::rdma::{Function, LinkLayer, RdmaDevice};
+use super::rdma::{LinkLayer, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
 use crate::units::{DeviceKey, Millis};
@@ -67,13 +67,9 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
 /// these; of equals the one that was seen last.
 fn worth(seen: &SeenFabric) -> (bool, bool, Millis) {
     let device = &seen.device;
-    let whole = matches!(
-        device.function,
-        Function::Physical | Function::VirtualInGuest
-    );
     let near = |distance: &Distance| matches!(distance, Distance::Pix | Distance::Pxb);
     (
-        whole && device.smi_parent.is_none(),
+        device.function.is_whole() && device.smi_parent.is_none(),
         seen.distances.values().any(near),
         seen.last_seen,
     )
@@ -198,6 +194,7 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> (Route, Route) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::rdma::Function;
 
     /// A device as enumerated, out of its JSON: only what matters here is set.
     fn device(driver: &str, pci_id: Option<&str>) -> RdmaDevice {

@@ -120,6 +120,13 @@ pub enum Function {
     Software,
 }
 
+impl Function {
+    /// Whether it may be a rail: neither a function of another device on this host nor software.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Function::Physical | Function::VirtualInGuest)
+    }
+}
+
 /// SR-IOV numbers of a physical function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sriov {

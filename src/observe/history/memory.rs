@@ -86,7 +86,7 @@ impl History {
         }
         for (key, (name, ports)) in memory.devices {
             let fabric = history.fabric.get(&key);
-            let main_function = fabric.is_none_or(|seen| super::is_main(&seen.device));
+            let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
             let device = SeenDevice {
                 name,
                 ports,
