@@ -101,19 +101,15 @@ pub fn attribute(findings: &mut Vec<Finding>, seen: Seen) {
     };
     let roots: Vec<usize> = (0..findings.len()).map(root).collect();
     let ids: Vec<String> = findings.iter().map(Finding::id).collect();
-    let mut order: BTreeMap<usize, usize> = BTreeMap::new();
-    for (at, root) in roots.iter().enumerate() {
-        order.entry(*root).or_insert(at);
-    }
-    let mut led: Vec<(usize, bool, usize, Finding)> = Vec::new();
+    let mut led = Vec::new();
     for (at, (mut finding, root)) in findings.drain(..).zip(&roots).enumerate() {
         let follows = *root != at;
         finding.caused_by = ids.get(*root).filter(|_| follows).cloned();
-        let first = order.get(root).copied().unwrap_or(at);
-        led.push((first, follows, at, finding));
+        let first = roots.iter().position(|other| other == root);
+        led.push(((first, follows, at), finding));
     }
-    led.sort_by_key(|(first, follows, at, _)| (*first, *follows, *at));
-    findings.extend(led.into_iter().map(|(.., finding)| finding));
+    led.sort_by_key(|(rank, _)| *rank);
+    findings.extend(led.into_iter().map(|(_, finding)| finding));
 }
 
 /// The position of the finding that this one follows from. What moves the verdict does not follow from

@@ -75,13 +75,9 @@ impl NcclLog {
         let Some(from) = self.groups.get_mut(&nameless) else {
             return;
         };
-        let own = from
-            .seats
-            .get(&rank)
-            .is_some_and(|seat| seat.place == place);
-        let Some(seat) = own.then(|| from.seats.remove(&rank)).flatten() else {
-            return;
-        };
+        let own = from.seats.get(&rank).filter(|seat| seat.place == place);
+        let Some(seat) = own.copied() else { return };
+        from.seats.remove(&rank);
         let nodes = from.nodes;
         let emptied = from.seats.is_empty();
         let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
