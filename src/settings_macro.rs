@@ -6,7 +6,7 @@
 pub struct Field {
     /// Its name within the section.
     pub name: &'static str,
-    /// Its doc comment.
+    /// What it is for, from its doc comment.
     pub help: &'static str,
     /// The fields of a section.
     pub section: Option<&'static [Field]>,

@@ -37,7 +37,7 @@ struct Table {
     rule: Vec<Rule>,
 }
 
-/// The table.
+/// All rules, in the order in which they are asked: `causes.toml`.
 static RULES: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("causes.toml")));
 
 /// What a finding is about, by its key: the port, the function, the card.
