@@ -230,9 +230,8 @@ pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing
         Ok((way, newest)) => {
             // Without an uptime, the log's end is the latest moment that is known of the machine.
             let end = settings.taken_at.or(newest);
-            let past = settings
-                .taken_at
-                .is_some_and(|end| newest.is_some_and(|newest| newest.since(end) > READ_LATER));
+            let is_past = |end| newest.is_some_and(|newest| newest.since(end) > READ_LATER);
+            let past = settings.taken_at.is_some_and(is_past);
             // Stamps beyond the uptime are of another boot.
             items.retain(|_| !past);
             let dated = items.into_iter().map(|mut item| {

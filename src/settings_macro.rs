@@ -1,11 +1,27 @@
 //! Declares a section of the settings. Each field's documentation and default stand side by side and
 //! are the only source of `selvage config`, `--help` and docs/config.md.
 
-/// Declares a settings struct from fields written as doc comments and `name: Type = default,`.
-/// Generates the struct, `Default`, serde (unknown keys refused, missing ones defaulted) and `HELP`.
+/// A setting, or a section of settings.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name within the section.
+    pub name: &'static str,
+    /// What it is for, from its doc comment.
+    pub help: &'static str,
+    /// The fields of a section.
+    pub section: Option<&'static [Field]>,
+}
+
+/// Declares a settings struct from fields written as doc comments and `name: Type = default,`, or
+/// `name: Type,` for a section within it. Generates the struct, `Default`, serde (unknown keys refused,
+/// missing ones defaulted) and `FIELDS`.
 macro_rules! section {
+    (@default $type:ty) => { <$type>::default() };
+    (@default $type:ty, $default:expr) => { $default };
+    (@section $type:ty) => { Some(<$type>::FIELDS) };
+    (@section $type:ty, $default:expr) => { None };
     ($(#[$doc:meta])* $name:ident {
-        $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])? $field:ident: $type:ty = $default:expr,)*
+        $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])? $field:ident: $type:ty $(= $default:expr)?,)*
     }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -16,14 +32,20 @@ macro_rules! section {
 
         impl Default for $name {
             fn default() -> Self {
-                $name { $($field: $default,)* }
+                $name { $($field: section!(@default $type $(, $default)?),)* }
             }
         }
 
         impl $name {
-            /// Each field's name with its doc comment, in the order of the fields.
-            pub const HELP: &'static [(&'static str, &'static str)] =
-                &[$((stringify!($field), concat!($($field_doc, "\n"),*)),)*];
+            /// Its fields, in order.
+            pub const FIELDS: &'static [$crate::settings_macro::Field] = &[$(
+                $crate::settings_macro::Field {
+                    name: stringify!($field),
+                    help: concat!($($field_doc, "
+"),*),
+                    section: section!(@section $type $(, $default)?),
+                }
+            ),*];
         }
     };
 }

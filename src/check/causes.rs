@@ -4,12 +4,16 @@
 use super::debounce::worst_first;
 use super::link_state;
 use super::{Finding, ReasonDoc, Status, Weight};
+use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
+use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Where a cause and what follows from it must be the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Scope {
     Port,
     Function,
@@ -19,74 +23,22 @@ enum Scope {
     Moment,
 }
 
-/// The first of `causes` that stands leads: `followers`, and the later causes in the same place, follow
-/// from it.
+/// A row of `causes.toml`, where the fields are explained.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Rule {
     scope: Scope,
-    causes: &'static [&'static str],
-    followers: &'static [&'static str],
+    causes: Vec<String>,
+    followers: Vec<String>,
 }
 
-/// The table. A finding follows by the first rule that finds it a cause.
-#[rustfmt::skip]
-const RULES: &[Rule] = &[
-    // A NIC that is dead or without its driver, and all that is on it.
-    Rule { scope: Scope::Card,
-        causes: &["NicFellOff", "NicFatalError", "NicHealthCompromised", "RailVanished", "RailWithoutDriver"],
-        followers: &["DeviceVanished", "LinkDown", "LinkInit", "PhysDisabled", "BondLegDown", "StateUnreadable",
-            "NeverUp", "LinkUnproven", "NoLid", "NoUverbs", "LinkFlapping", "LinkUnstable", "RateUnreadable",
-            "NoRoceV2Gid", "GidLost", "GidsUnreadable", "MtuReduced", "NoPartition", "PartitionLimited",
-            "PartitionDiffers", "PfcDiffers", "TrustDiffers", "EtsDiffers", "LidChanged", "SubnetManagerChanged",
-            "WrongLinkLayer", "LaneWidthReduced", "RateBelowExpected", "RateBelowPeers", "RateBelowBest",
-            "SymbolErrors", "LinkRecoveries", "LinkIntegrityErrors", "ReceiveErrors", "CorrectedBitsHigh",
-            "PcieWidthReduced", "PcieSpeedReduced", "PciePathTooSlow", "PcieErrors", "PcieCorrectedErrors",
-            "PciUnreadable", "NcclRailErrors", "NicHealthIssue", "NicCommandTimeout", "NicQueueTimeout", "SourceStalled",
-            "SourceFailing"] },
-    // A GPU that is gone, then one that must be reset.
-    Rule { scope: Scope::Card,
-        causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus", "XidFatal", "GpuInitFailed", "GpuRecoveryRequired", "GpuNotDriven"],
-        followers: &["XidDegraded", "XidUnknown", "PcieWidthReduced", "PcieSpeedReduced", "PciePathTooSlow",
-            "PcieErrors", "PcieCorrectedErrors", "PciUnreadable"] },
-    Rule { scope: Scope::Node,
-        causes: &["GpuDriverAbsent", "GpuFellOff", "GpuVanished", "GpuNotOnBus", "GpuInitFailed", "GpuNotDriven", "XidFatal", "MissingGpu"],
-        followers: &["GpuResourceMismatch"] },
-    Rule { scope: Scope::Node,
-        causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus"],
-        followers: &["MissingGpu"] },
-    Rule { scope: Scope::Node,
-        causes: &["GpuDriverAbsent"],
-        followers: &["GpuNotDriven", "GpuInitFailed", "GpuDirectPathMissing", "GpuDirectUnknown", "GdsMissing", "GdsUnreadable"] },
-    // Fewer rails, and what is promised of them.
-    Rule { scope: Scope::Node,
-        causes: &["NicFellOff", "RailVanished", "RailWithoutDriver"],
-        followers: &["MissingRail"] },
-    Rule { scope: Scope::Node,
-        causes: &["NicFellOff", "RailVanished", "RailWithoutDriver", "MissingRail", "FewerDevicesThanPromised"],
-        followers: &["ResourceMoreThanDevices", "ResourceFewerThanDevices", "ResourceMissing", "ResourceRatio"] },
-    Rule { scope: Scope::Node,
-        causes: &["ResourceMissing"],
-        followers: &["ResourceFewerThanDevices", "ResourceRatio", "NoRdmaRequested"] },
-    // Rails that were lost by one blow.
-    Rule { scope: Scope::Node,
-        causes: &["SubnetManagerAway"],
-        followers: &["LinkInit", "NoLid", "NoPartition", "SubnetManagerChanged"] },
-    Rule { scope: Scope::Card, causes: &["CardLinksDown"], followers: &["LinkDown"] },
-    Rule { scope: Scope::Moment, causes: &["RailsDownTogether"], followers: &["CardLinksDown", "LinkDown"] },
-    // A cable, module or port, and what it does to the traffic.
-    Rule { scope: Scope::Function,
-        causes: &["NicModuleFault", "NicCableUnplugged"],
-        followers: &["LinkDown", "LinkFlapping", "LinkUnstable"] },
-    Rule { scope: Scope::Port,
-        causes: &["WrongLinkLayer", "PhysDisabled", "PortNotAuthenticated", "LinkDown", "LinkInit", "NoLid",
-            "LinkFlapping", "LinkUnstable", "LaneWidthReduced", "SymbolErrors", "LinkIntegrityErrors", "LinkRecoveries", "ReceiveErrors",
-            "ChecksumErrors"],
-        followers: &["RateBelowExpected", "RateBelowPeers", "RateBelowBest", "RateUnreadable", "PacketLoss",
-            "OutOfOrder", "AckTimeouts", "RetriesExceeded", "NoRoceV2Gid", "GidLost", "MtuReduced", "NoPartition",
-            "PartitionLimited", "PfcDiffers", "TrustDiffers", "EtsDiffers", "CorrectedBitsHigh", "NcclRailErrors"] },
-    Rule { scope: Scope::Function,
-        causes: &["PcieErrors", "PcieWidthReduced", "PcieSpeedReduced"],
-        followers: &["PciePathTooSlow", "PcieCorrectedErrors"] },
-];
+#[derive(Default, Deserialize)]
+struct Table {
+    rule: Vec<Rule>,
+}
+
+/// All rules, in the order in which they are asked: `causes.toml`.
+static RULES: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("causes.toml")));
 
 /// What a finding is about, by its key: the port, the function, the card.
 #[derive(Default, PartialEq)]
@@ -143,25 +95,21 @@ pub fn attribute(findings: &mut Vec<Finding>, seen: Seen) {
     };
     let root = |start: usize| {
         // Longer chains than there are rules do not exist; the bound ends a circle.
-        (0..RULES.len()).fold(start, |at, _| {
+        (0..RULES.rule.len()).fold(start, |at, _| {
             causes.get(at).copied().flatten().unwrap_or(at)
         })
     };
     let roots: Vec<usize> = (0..findings.len()).map(root).collect();
     let ids: Vec<String> = findings.iter().map(Finding::id).collect();
-    let mut order: BTreeMap<usize, usize> = BTreeMap::new();
-    for (at, root) in roots.iter().enumerate() {
-        order.entry(*root).or_insert(at);
-    }
-    let mut led: Vec<(usize, bool, usize, Finding)> = Vec::new();
+    let mut led = Vec::new();
     for (at, (mut finding, root)) in findings.drain(..).zip(&roots).enumerate() {
         let follows = *root != at;
         finding.caused_by = ids.get(*root).filter(|_| follows).cloned();
-        let first = order.get(root).copied().unwrap_or(at);
-        led.push((first, follows, at, finding));
+        let first = roots.iter().position(|other| other == root);
+        led.push(((first, follows, at), finding));
     }
-    led.sort_by_key(|(first, follows, at, _)| (*first, *follows, *at));
-    findings.extend(led.into_iter().map(|(.., finding)| finding));
+    led.sort_by_key(|(rank, _)| *rank);
+    findings.extend(led.into_iter().map(|(_, finding)| finding));
 }
 
 /// The position of the finding that this one follows from. What moves the verdict does not follow from
@@ -170,16 +118,16 @@ fn cause(
     (finding, place): &(&Finding, &Place<'_>),
     all: &[(&Finding, &Place<'_>)],
 ) -> Option<usize> {
-    RULES.iter().find_map(|rule| {
+    RULES.rule.iter().find_map(|rule| {
         // On one card or port the causes themselves follow from each other; on different ones they
         // are each its own.
         let at = (rule.causes.iter())
             .position(|reason| finding.reason == *reason)
             .filter(|_| !matches!(rule.scope, Scope::Node | Scope::Moment));
-        let follows = rule.followers.contains(&finding.reason.as_str());
+        let follows = rule.followers.contains(&finding.reason);
         let earlier = match at {
             Some(at) => rule.causes.get(..at)?,
-            None if follows => rule.causes,
+            None if follows => &rule.causes,
             None => return None,
         };
         earlier.iter().find_map(|reason| {

@@ -24,9 +24,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let saturated = (history.counters.pma.iter()).filter(|(_, track)| track.saturated());
         let mut stuck: Vec<&str> = saturated.map(|(name, _)| name.as_str()).collect();
         stuck.retain(|name| !OF_NO_USE.contains(name));
-        let Some(first) = stuck.first() else {
-            continue;
-        };
+        let Some(first) = stuck.first() else { continue };
         let message = format!("{}: stuck at their end: {}", port.subject, stuck.join(", "));
         let end = match pma_kind(first) {
             CounterKind::Saturating { max } => Some(max),

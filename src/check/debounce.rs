@@ -18,7 +18,6 @@
 use super::{Candidate, Finding, Status, Weight};
 use crate::settings_macro::section;
 use crate::units::{Millis, Span};
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -42,7 +41,7 @@ section! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     check: &'static str,
     key: String,
@@ -62,7 +61,7 @@ impl Identity {
 }
 
 /// What a step saw of one identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Present,
     Absent,
@@ -70,7 +69,7 @@ enum Seen {
     Blind,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 enum Phase {
     /// Seen, not yet believed; for how long it was seen to stand.
     Pending { stood: Duration },
@@ -80,7 +79,7 @@ enum Phase {
     Cleared,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 struct Entry {
     phase: Phase,
     since: Millis,
@@ -92,7 +91,7 @@ struct Entry {
 }
 
 /// The machine with its memory.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Debouncer {
     settings: Hysteresis,
     entries: BTreeMap<Identity, Entry>,

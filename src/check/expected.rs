@@ -17,10 +17,10 @@ use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::remembered::Seen;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Where an expectation comes from, in the order in which the sources are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
     /// The operator's settings.
@@ -46,7 +46,7 @@ pub const GPUS: &str = "gpus";
 pub const DRIVEN: &str = "driven";
 
 /// What was expected of the subject of a finding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Expected {
     /// Number or name, in the unit of the evidence.
     pub value: serde_json::Value,

@@ -5,12 +5,10 @@ use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// How a NIC can reach GPU memory here.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Hash, PartialOrd, Ord,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
     /// Every prerequisite of DMA-BUF is met (no kernel file says more than that).
@@ -25,7 +23,7 @@ pub enum Path {
 }
 
 /// The verdict with its reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GpuDirectVerdict {
     /// The path that GPUDirect RDMA can take on this node.
     pub path: Path,
@@ -43,15 +41,7 @@ impl GpuDirectVerdict {
 }
 
 /// NIC drivers that take DMA-BUF memory (`reg_user_mr_dmabuf` in their ib_device_ops, 6.12).
-const DMABUF_DRIVERS: &[&str] = &[
-    "mlx5_core",
-    "mlx5_ib",
-    "efa",
-    "bnxt_re",
-    "bnxt_en",
-    "irdma",
-    "ice",
-];
+const DMABUF_DRIVERS: &str = "mlx5_core mlx5_ib efa bnxt_re bnxt_en irdma ice";
 
 /// Omni-Path moves GPU memory by an interface of its own (PSM), not by verbs.
 const OMNI_PATH: &str = "hfi1";
@@ -104,7 +94,8 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
     let (unread, drivers): (Vec<&str>, Vec<&str>) = (devices.iter())
         .map(|device| device.driver.as_str())
         .partition(|driver| *driver == "unknown");
-    let lacking = (drivers.iter()).find(|driver| !DMABUF_DRIVERS.contains(driver));
+    let has_it = |driver: &str| DMABUF_DRIVERS.split(' ').any(|known| known == driver);
+    let lacking = drivers.iter().find(|driver| !has_it(driver));
     let nics = match lacking {
         Some(&OMNI_PATH) => None,
         Some(_) => Some(false),
@@ -293,13 +284,7 @@ fn falls_back(
 }
 
 /// Root ports of Grace, and of Vera after it.
-const GRACE_ROOT_PORTS: [&str; 5] = [
-    "10de:22b1",
-    "10de:22b2",
-    "10de:22b8",
-    "10de:2f95",
-    "10de:2f96",
-];
+const GRACE_ROOT_PORTS: &str = "10de:22b1 10de:22b2 10de:22b8 10de:2f95 10de:2f96";
 
 /// Whether the GPUs share coherent memory with their CPU: by a word of their models such as `GB200`
 /// (`80GB` is a size), or by the CPU's root ports where no model could be read.
@@ -315,7 +300,7 @@ fn is_grace(facts: &GpuDirectFacts, pci: &PciFacts) -> bool {
         return models.any(|model| model.split_whitespace().any(superchip));
     }
     let mut functions = pci.functions.values();
-    functions.any(|of| GRACE_ROOT_PORTS.contains(&of.id.as_str()))
+    functions.any(|of| GRACE_ROOT_PORTS.split(' ').any(|port| port == of.id))
 }
 
 #[cfg(test)]

@@ -457,9 +457,8 @@ fn judge_bond(
     };
     let is_down =
         |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);
-    let down = legs
-        .iter()
-        .filter(|leg| own(leg) && context.netdev(leg).is_some_and(is_down));
+    let is_down = |leg: &&String| own(leg) && context.netdev(leg).is_some_and(is_down);
+    let down = legs.iter().filter(is_down);
     down.filter(|_| legs.len() >= 2)
         .map(|leg| {
             let (key, subject) = (&port.key, &port.subject);

@@ -188,7 +188,7 @@ pub fn word(value: &impl Serialize) -> String {
 }
 
 /// How long to look before believing, as the debounce machine takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
     /// Must stand this long before it is raised.
     pub raise_after: Duration,
@@ -197,7 +197,7 @@ pub struct Timing {
 }
 
 /// What a check says of this moment, before any waiting.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// The check's id, such as `link_state`.
     pub check: &'static str,
@@ -226,7 +226,7 @@ pub struct Candidate {
 }
 
 /// A candidate that has been believed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// The check's id.
     pub check: String,
@@ -247,15 +247,12 @@ pub struct Finding {
     /// First action for the operator, in one or two sentences.
     pub remedy: String,
     /// The same for machines.
-    #[serde(default)]
     pub action: Action,
     /// Observed values by name: few, bounded, JSON scalars.
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// What was expected and why, where something was.
-    #[serde(default)]
     pub expected: Option<expected::Expected>,
     /// [`Finding::id`] of the finding that this one follows from.
-    #[serde(default)]
     pub caused_by: Option<String>,
 }
 

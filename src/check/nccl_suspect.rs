@@ -11,7 +11,7 @@ use super::{Candidate, Context, Timing};
 use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use evidence::{evidence, rate_text};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ const WITHOUT_IP: f64 = 2.0;
 const ONE_WAY: f64 = 10.0;
 
 /// The state of one pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It owns queue pairs, and their ports move bytes.
@@ -62,7 +62,7 @@ pub enum State {
 }
 
 /// The verdict on one pod.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Suspect {
     /// UID of the pod.
     pub uid: String,

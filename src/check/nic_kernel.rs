@@ -1,11 +1,9 @@
 //! What NICs' drivers say in the kernel log.
 
-use super::policy;
 use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::Millis;
-use std::time::Duration;
 
 check! {
     nic_kernel, run;
@@ -22,60 +20,50 @@ check! {
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
+/// What ends trouble with a cable.
+const PLUGGED: &[Note] = &[Note::CablePlugged];
+const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
 
-/// One rule: the reason, the notes that raise it, and the notes that take it back.
-struct Rule {
-    doc: ReasonDoc,
-    notes: &'static [Note],
-    taken_back_by: &'static [Note],
-    /// Only on ports that were in use.
-    used_only: bool,
-    /// Only what was said while the agent looked.
-    live_only: bool,
-    /// Only of a NIC whose port is down, and that long after it was said.
-    down_for: Option<fn(&policy::NicKernel) -> Duration>,
-}
+/// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
+struct Rule(ReasonDoc, &'static [Note], &'static [Note], When);
 
-const fn rule(doc: ReasonDoc, notes: &'static [Note], taken_back_by: &'static [Note]) -> Rule {
-    Rule {
-        doc,
-        notes,
-        taken_back_by,
-        used_only: false,
-        live_only: false,
-        down_for: None,
-    }
+/// When a rule applies to what was said.
+enum When {
+    Always,
+    /// Only to ports that were in use.
+    Used,
+    /// Only to ports that were in use, and what was said while the agent looked.
+    UsedAndLive,
+    /// Only to a NIC whose port is down after a reset should have ended.
+    StillDown,
 }
 
 const RULES: &[Rule] = &[
-    rule(HEALTH, &[Note::HeartbeatLost, Note::DeviceError], OVER),
+    Rule(
+        HEALTH,
+        &[Note::HeartbeatLost, Note::DeviceError],
+        OVER,
+        When::Always,
+    ),
     // A recovery or reset that does not end: the port stays down.
-    Rule {
-        down_for: Some(|policy| policy.reset_takes.0),
-        ..rule(HEALTH, &[Note::RecoveryStarted], OVER)
-    },
-    rule(FATAL, &[Note::FatalSensor], OVER),
-    rule(SYNDROME, &[Note::Syndrome], OVER),
-    rule(COMMAND_TIMEOUT, &[Note::CommandTimeout], OVER),
-    rule(QUEUE_TIMEOUT, &[Note::QueueTimeout], OVER),
-    rule(HOT, &[Note::Temperature], &[]),
-    Rule {
-        used_only: true,
-        ..rule(MODULE, &[Note::ModuleFault], &[Note::CablePlugged])
-    },
-    Rule {
-        used_only: true,
-        live_only: true,
-        ..rule(
-            UNPLUGGED,
-            &[Note::CableUnplugged],
-            &[Note::CablePlugged, Note::LinkUp],
-        )
-    },
-    rule(POWER, &[Note::Power], &[]),
+    Rule(HEALTH, &[Note::RecoveryStarted], OVER, When::StillDown),
+    Rule(FATAL, &[Note::FatalSensor], OVER, When::Always),
+    Rule(SYNDROME, &[Note::Syndrome], OVER, When::Always),
+    Rule(COMMAND_TIMEOUT, &[Note::CommandTimeout], OVER, When::Always),
+    Rule(QUEUE_TIMEOUT, &[Note::QueueTimeout], OVER, When::Always),
+    Rule(HOT, &[Note::Temperature], &[], When::Always),
+    Rule(MODULE, &[Note::ModuleFault], PLUGGED, When::Used),
+    Rule(
+        UNPLUGGED,
+        &[Note::CableUnplugged],
+        LINKED,
+        When::UsedAndLive,
+    ),
+    Rule(POWER, &[Note::Power], &[], When::Always),
 ];
 
 /// The NIC that a log entry is about.
+#[derive(Default)]
 struct Nic {
     name: String,
     rail: bool,
@@ -141,8 +129,7 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
         name: context.device_name(&rail.device),
         rail: true,
         used: true,
-        active: false,
-        alive_at: None,
+        ..Nic::default()
     })
 }
 
@@ -158,32 +145,34 @@ fn judge(
     context: &Context<'_>,
     (address, nic): (&str, &Nic),
     log: &DeviceLog,
-    rule: &Rule,
+    Rule(doc, notes, taken_back_by, when): &Rule,
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
     let latest = |notes: &[Note]| -> Option<&Seen> {
         let said = notes.iter().filter_map(|note| log.notes.get(note));
         said.max_by_key(|seen| seen.last)
     };
-    let said = latest(rule.notes)?;
-    if latest(rule.taken_back_by).is_some_and(|back| back.last >= said.last) {
+    let said = latest(notes)?;
+    if latest(taken_back_by).is_some_and(|back| back.last >= said.last) {
         return None;
     }
-    if (rule.used_only && !nic.used) || (rule.live_only && said.historic) {
-        return None;
-    }
-    if let Some(down_for) = rule.down_for
-        && (nic.active || context.now.since(said.last) < down_for(policy))
-    {
+    let ago = context.now.since(said.last);
+    let applies = match when {
+        When::Always => true,
+        When::Used => nic.used,
+        When::UsedAndLive => nic.used && !said.historic,
+        When::StillDown => !nic.active && ago >= policy.reset_takes.0,
+    };
+    if !applies {
         return None;
     }
     // What makes a NIC unfit stands as long as its port is not up again.
-    let unfit = rule.doc.status == Status::Failing && !nic.active;
-    if !unfit && context.now.since(said.last) > policy.stands_for.0 {
+    let unfit = doc.status == Status::Failing && !nic.active;
+    if !unfit && ago > policy.stands_for.0 {
         return None;
     }
     let message = format!("{} ({address}): {}", nic.name, said.text);
-    let mut candidate = (context.candidate(&rule.doc, (address, nic.name.as_str()), message))
+    let mut candidate = (context.candidate(doc, (address, nic.name.as_str()), message))
         .with("address", address)
         .with("count", said.count);
     // The port is up and its counters rise: it works as far as can be seen.

@@ -12,17 +12,7 @@ use crate::units::Millis;
 
 /// Instance types that are sold with a fabric, or may be launched with one, where the table of shapes
 /// does not have them: AWS's P, Trn and Hpc, Azure's sizes with `r`, GCP's A3 and later, OCI's bare metal.
-const MAY_HAVE_ONE: &[&str] = &[
-    "p*",
-    "trn*",
-    "hpc*",
-    "standard_n*r*",
-    "standard_h*",
-    "a3-*",
-    "a4*",
-    "h4d*",
-    "bm.*",
-];
+const MAY_HAVE_ONE: &str = "p* trn* hpc* standard_n*r* standard_h* a3-* a4* h4d* bm.*";
 
 /// A cloud's machine with so many GPUs may be of a size with a fabric where its type is not known.
 const GPUS_OF_A_LARGE_SIZE: usize = 8;
@@ -50,7 +40,7 @@ fn is_promised(context: &Context<'_>) -> bool {
     };
     let offers = context.offer.into_iter();
     let mut offered = offers.flat_map(|offer| offer.resources.keys());
-    let sold_with_one = |name: &str| MAY_HAVE_ONE.iter().any(|of| glob::matches(of, name));
+    let sold_with_one = |name: &str| MAY_HAVE_ONE.split(' ').any(|of| glob::matches(of, name));
     let by_shape = match (profile.shape, &profile.instance_type) {
         // EFA is attached at launch, and to sizes that are sold without it seldom.
         (Some(shape), _) if shape.fabric == Fabric::Efa => {

@@ -5,7 +5,7 @@ use super::expected::{
 };
 use super::likeness::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Context, PortView};
+use super::{Candidate, Context, PortView, word};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use std::time::Duration;
@@ -45,11 +45,7 @@ pub const SHARED: &[Shared] = &[
             // mlx5 sorts by VLAN priority unless the APP table maps a DSCP (en_dcbnl.c).
             let mlx5 = port.device.driver.starts_with("mlx5");
             let trust = settings(context, port)?.trust;
-            let name = match trust.or(mlx5.then_some(Trust::Pcp))? {
-                Trust::Pcp => "pcp",
-                Trust::Dscp => "dscp",
-            };
-            Some(name.into())
+            Some(word(&trust.or(mlx5.then_some(Trust::Pcp))?))
         },
         ..shared("the trust state", &[(PEERS, &TRUST_DIFFERS)])
     },

@@ -342,57 +342,57 @@ section! {
     /// Everything that judging may be told.
     Policy {
         /// What this node should have.
-        expect: Expect = Expect::default(),
+        expect: Expect,
         /// Checks (by id) that are not run at all.
         mute: BTreeSet<String> = BTreeSet::new(),
         /// A fact older than this, whose source is stalled or failing, is unknown.
         stale_after: Span = Span::from_secs(30),
         /// Port state.
-        link_state: LinkState = LinkState::default(),
+        link_state: LinkState,
         /// Port edges.
-        link_flap: LinkFlap = LinkFlap::default(),
+        link_flap: LinkFlap,
         /// Port speed.
-        link_rate: LinkRate = LinkRate::default(),
+        link_rate: LinkRate,
         /// Errors on the wire.
-        link_errors: LinkErrors = LinkErrors::default(),
+        link_errors: LinkErrors,
         /// Counters that stick.
-        counter_saturated: CounterSaturated = CounterSaturated::default(),
+        counter_saturated: CounterSaturated,
         /// Losses as the transport sees them.
-        retransmission: Retransmission = Retransmission::default(),
+        retransmission: Retransmission,
         /// Pause, drops, congestion notifications.
-        congestion: Congestion = Congestion::default(),
+        congestion: Congestion,
         /// RoCE addresses.
-        gid_table: GidTable = GidTable::default(),
+        gid_table: GidTable,
         /// Size of RDMA packets.
-        mtu: Mtu = Mtu::default(),
+        mtu: Mtu,
         /// ARP and reverse-path settings of RoCE rails.
-        ip_routing: IpRouting = IpRouting::default(),
+        ip_routing: IpRouting,
         /// P_Keys of InfiniBand rails.
-        partition: Partition = Partition::default(),
+        partition: Partition,
         /// Switches at the other end of rails, by LLDP or umad.
-        neighbor: Neighbor = Neighbor::default(),
+        neighbor: Neighbor,
         /// PFC, trust and ETS of RoCE rails.
-        flow_control: FlowControl = FlowControl::default(),
+        flow_control: FlowControl,
         /// PCIe links of NICs and GPUs.
-        pcie_link: PcieLink = PcieLink::default(),
+        pcie_link: PcieLink,
         /// Rails and GPUs that are gone.
-        device_missing: DeviceMissing = DeviceMissing::default(),
+        device_missing: DeviceMissing,
         /// What the Node promises to pods, against what is there.
-        promised: Promised = Promised::default(),
+        promised: Promised,
         /// The path from NIC to GPU memory.
-        gpudirect: GpuDirect = GpuDirect::default(),
+        gpudirect: GpuDirect,
         /// GPUDirect Storage.
-        gds: Gds = Gds::default(),
+        gds: Gds,
         /// GPU errors in the kernel log.
-        xid: Xid = Xid::default(),
+        xid: Xid,
         /// NIC events in the kernel log.
-        nic_kernel: NicKernel = NicKernel::default(),
+        nic_kernel: NicKernel,
         /// NVSwitch errors in the kernel log.
-        sxid: Sxid = Sxid::default(),
+        sxid: Sxid,
         /// Jobs: what their NCCL uses between nodes.
-        nccl: Nccl = Nccl::default(),
+        nccl: Nccl,
         /// The agent's own eyes.
-        source_health: SourceHealth = SourceHealth::default(),
+        source_health: SourceHealth,
     }
 }
 

@@ -45,11 +45,11 @@ use crate::settings_macro::section;
 use crate::units::{DeviceKey, PortKey};
 use front_end::Routes;
 use kind::Kind;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a port is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Compute fabric: gangs run over it.
@@ -59,7 +59,7 @@ pub enum Role {
 }
 
 /// Role of one port and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RoleFacts {
     /// Rail or not, and by which rule.
     pub role: Role,
@@ -98,7 +98,7 @@ pub enum ShapeSays {
 }
 
 /// What there is to prove that the fabric is well, other than the absence of findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Proof {
     /// RDMA devices have been enumerated.
     pub enumerated: bool,

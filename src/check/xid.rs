@@ -222,7 +222,7 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
         _ => return None,
     };
     let subject = subject(slot);
-    let wish = wish(action);
+    let wish = xid_codes::recovery(action).what.as_str();
     let name = context.gpu_name(subject);
     let message = format!("{name}: the driver asks for {wish} (Xid 154)");
     let mut candidate = (context.candidate(&RECOVERY, (slot, subject), message))
@@ -230,18 +230,6 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
         .with("action", wish);
     candidate.status = status;
     Some(candidate.fix(ruling.action, ruling.remedy))
-}
-
-fn wish(action: RecoveryAction) -> &'static str {
-    match action {
-        RecoveryAction::None => "nothing",
-        RecoveryAction::GpuReset => "a reset of the GPU",
-        RecoveryAction::NodeReboot => "a reboot of the node",
-        RecoveryAction::DrainP2p => "a drain of peer-to-peer traffic",
-        RecoveryAction::DrainAndReset => "a drain and a reset of the GPU",
-        RecoveryAction::RecoverImex => "a recovery of the IMEX domain",
-        RecoveryAction::Other(_) => "an action that this version does not know",
-    }
 }
 
 #[cfg(test)]

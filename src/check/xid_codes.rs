@@ -4,8 +4,8 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
-use super::Action;
 use super::policy::{XidAction, XidOverride};
+use super::{Action, word};
 use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
 use serde::Deserialize;
@@ -47,7 +47,7 @@ impl From<XidAction> for Disposition {
 pub type Overrides = BTreeMap<u32, XidOverride>;
 
 /// The judgement of one event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ruling {
     /// What it does to the node.
     pub disposition: Disposition,
@@ -102,6 +102,7 @@ struct Table {
     unknown: Code,
     codes: BTreeMap<u32, Code>,
     remedies: BTreeMap<&'static str, Remedy>,
+    recovery: BTreeMap<&'static str, Recovery>,
 }
 
 #[derive(Default, Deserialize)]
@@ -120,17 +121,30 @@ struct Remedy {
     text: &'static str,
 }
 
+/// What the driver asks for by Xid 154.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Recovery {
+    disposition: Disposition,
+    remedy: String,
+    /// For people: `a reset of the GPU`.
+    pub what: String,
+}
+
+/// The table's row of what the driver asks for; that of `unknown` for what this version does not know.
+pub(super) fn recovery(action: RecoveryAction) -> &'static Recovery {
+    static NONE: LazyLock<Recovery> = LazyLock::new(Recovery::default);
+    TABLE.recovery.get(&*word(&action)).unwrap_or(&NONE)
+}
+
 fn by_table(code: u32) -> Ruling {
     let row = TABLE.codes.get(&code).unwrap_or(&TABLE.unknown);
     let ruling = Ruling {
         disposition: row.disposition,
-        overridden: false,
         class: row.class,
         meaning: row.meaning,
-        remedy: "",
-        action: Action::None,
         count: 1,
-        within: Duration::ZERO,
+        ..Ruling::default()
     };
     ruling.remedied(row.remedy)
 }
@@ -157,26 +171,13 @@ pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Rulin
         ruling.count = o.count.max(1);
         ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);
     } else if let Some((_, to)) = detail.recovery {
-        let (disposition, remedy) = recovery(to);
-        ruling = ruling.remedied(remedy);
-        ruling.disposition = disposition;
+        let recovery = recovery(to);
+        ruling = ruling.remedied(&recovery.remedy);
+        ruling.disposition = recovery.disposition;
     } else if let Some(disposition) = detail.nvlink.as_ref().and_then(|n| nvlink(code, n)) {
         ruling.disposition = disposition;
     }
     ruling
-}
-
-/// Xid 154's verdict in the operator's terms, with the name of its remedy.
-fn recovery(to: RecoveryAction) -> (Disposition, &'static str) {
-    match to {
-        RecoveryAction::None => (Disposition::Clear, "recovered"),
-        RecoveryAction::GpuReset => (Disposition::Fatal, "reset"),
-        RecoveryAction::NodeReboot => (Disposition::Fatal, "reboot"),
-        RecoveryAction::DrainP2p => (Disposition::Fatal, "drain_p2p"),
-        RecoveryAction::DrainAndReset => (Disposition::Fatal, "drain_and_reset"),
-        RecoveryAction::RecoverImex => (Disposition::Degraded, "recover_imex"),
-        RecoveryAction::Other(_) => (Disposition::Degraded, "look_up"),
-    }
 }
 
 /// NVLink 5 by its own word; Xid 74 is harmless when only bits that say so are set: 0, 23 and 30
@@ -210,7 +211,9 @@ mod tests {
             assert!(table.remedies.contains_key(row.remedy), "{}", row.remedy);
         }
         for to in (0..=6).map(RecoveryAction::from_code) {
-            assert!(table.remedies.contains_key(recovery(to).1), "{to:?}");
+            let row = recovery(to);
+            assert!(table.remedies.contains_key(&*row.remedy), "{to:?}");
+            assert!(!row.what.is_empty(), "{to:?}");
         }
         assert!(table.remedies.contains_key("fabric"));
         assert_eq!(by_table(7).meaning, "unknown Xid code");

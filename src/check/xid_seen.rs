@@ -3,13 +3,13 @@
 use super::xid_codes;
 use crate::observe::history::History;
 use crate::units::Millis;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Most entries in the report.
 const MAX: usize = 64;
 
 /// One Xid of one GPU, repeats folded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct XidSeen {
     /// GPU slot, `0000:17:00`; `None` where the line names none.
     pub pci: Option<String>,

@@ -289,9 +289,7 @@ fn put(tree: &mut Value, key: &str, value: Value) {
     };
     let mut at = tree;
     for part in path.split('.').chain(entry) {
-        let Value::Object(fields) = at else {
-            return;
-        };
+        let Value::Object(fields) = at else { return };
         at = fields.entry(part).or_insert(Value::Null);
     }
     *at = value;

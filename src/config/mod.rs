@@ -32,28 +32,28 @@ section! {
     /// All settings, validated.
     Config {
         /// The process itself.
-        agent: AgentSettings = AgentSettings::default(),
+        agent: AgentSettings,
         /// TLS and authentication (docs/tls.md). Unset: plain HTTP, open to every client that can
         /// reach the address. Changed files are reloaded.
-        serve: Serve = Serve::default(),
+        serve: Serve,
         /// How often each source is read.
-        intervals: Intervals = Intervals::default(),
+        intervals: Intervals,
         /// Which counters are read and exported.
-        counters: Counters = Counters::default(),
+        counters: Counters,
         /// Which ports are rails.
-        rails: RoleOverrides = RoleOverrides::default(),
+        rails: RoleOverrides,
         /// The machine's shape: what its fabric should consist of.
-        platform: PlatformSettings = PlatformSettings::default(),
+        platform: PlatformSettings,
         /// How long a condition must last before its finding is raised or cleared.
-        hysteresis: Hysteresis = Hysteresis::default(),
+        hysteresis: Hysteresis,
         /// What is written to the node's object in the Kubernetes API, and when.
-        cluster: ClusterSettings = ClusterSettings::default(),
+        cluster: ClusterSettings,
         /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
-        nccl: Nccl = Nccl::default(),
+        nccl: Nccl,
         /// `selvage slurm health` (docs/slurm.md).
-        slurm: SlurmSettings = SlurmSettings::default(),
+        slurm: SlurmSettings,
         /// Thresholds of the checks.
-        policy: Policy = Policy::default(),
+        policy: Policy,
     }
 }
 

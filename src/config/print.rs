@@ -3,7 +3,7 @@
 
 use super::complaint::Origin;
 use super::load::Loaded;
-use super::settings::{SECTIONS, Setting, section_help, settings};
+use super::settings::{Setting, section_help, section_of, settings};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -27,9 +27,7 @@ pub fn to_toml_defaults() -> String {
     // Maps come last: the keys after a table of their own would belong to it.
     for group in values.chunk_by(|a, b| inline_table(a).is_some_and(|t| inline_table(b) == Some(t)))
     {
-        let Some(first) = group.first() else {
-            continue;
-        };
+        let Some(first) = group.first() else { continue };
         let key = inline_table(first).unwrap_or(&first.key);
         let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         if section != current {
@@ -107,8 +105,7 @@ impl Loaded {
 /// The key of the inline table (`{ more_than, within }`) that a setting is a part of, if it is.
 fn inline_table(setting: &Setting) -> Option<&str> {
     let (section, _) = setting.section_and_name();
-    let known = SECTIONS.iter().any(|(path, _)| *path == section);
-    (!known).then_some(section)
+    section_of(section).is_none().then_some(section)
 }
 
 fn inline(parts: &[&Setting]) -> String {

@@ -1,12 +1,8 @@
 //! The registry of all settings, built by walking the serialised defaults: a field added to a section
 //! becomes a key, an environment variable and a line of `selvage config` at once.
 
-use super::{AgentSettings, Config, Counters, Intervals, Nccl, Serve, SlurmSettings};
-use crate::check::debounce::Hysteresis;
-use crate::check::policy;
-use crate::check::profile::PlatformSettings;
-use crate::check::roles::RoleOverrides;
-use crate::cluster::ClusterSettings;
+use super::Config;
+use crate::settings_macro::Field;
 use serde_json::Value;
 use std::sync::OnceLock;
 
@@ -46,50 +42,8 @@ impl Setting {
 const FLAGS: &str = "agent.listen agent.node_name agent.host_root agent.log_level agent.log_format \
     cluster.dry_run rails.include rails.exclude platform.profile";
 
-type Help = &'static [(&'static str, &'static str)];
-
-/// Help of the fields of each section, by the section's path. A test checks that it is complete.
-pub(super) const SECTIONS: &[(&str, Help)] = &[
-    ("", Config::HELP),
-    ("agent", AgentSettings::HELP),
-    ("serve", Serve::HELP),
-    ("intervals", Intervals::HELP),
-    ("counters", Counters::HELP),
-    ("rails", RoleOverrides::HELP),
-    ("platform", PlatformSettings::HELP),
-    ("hysteresis", Hysteresis::HELP),
-    ("cluster", ClusterSettings::HELP),
-    ("nccl", Nccl::HELP),
-    ("slurm", SlurmSettings::HELP),
-    ("policy", policy::Policy::HELP),
-    ("policy.expect", policy::Expect::HELP),
-    ("policy.link_state", policy::LinkState::HELP),
-    ("policy.link_flap", policy::LinkFlap::HELP),
-    ("policy.link_rate", policy::LinkRate::HELP),
-    ("policy.link_errors", policy::LinkErrors::HELP),
-    ("policy.counter_saturated", policy::CounterSaturated::HELP),
-    ("policy.retransmission", policy::Retransmission::HELP),
-    ("policy.congestion", policy::Congestion::HELP),
-    ("policy.gid_table", policy::GidTable::HELP),
-    ("policy.mtu", policy::Mtu::HELP),
-    ("policy.ip_routing", policy::IpRouting::HELP),
-    ("policy.partition", policy::Partition::HELP),
-    ("policy.neighbor", policy::Neighbor::HELP),
-    ("policy.flow_control", policy::FlowControl::HELP),
-    ("policy.pcie_link", policy::PcieLink::HELP),
-    ("policy.device_missing", policy::DeviceMissing::HELP),
-    ("policy.promised", policy::Promised::HELP),
-    ("policy.gpudirect", policy::GpuDirect::HELP),
-    ("policy.gds", policy::Gds::HELP),
-    ("policy.xid", policy::Xid::HELP),
-    ("policy.nic_kernel", policy::NicKernel::HELP),
-    ("policy.sxid", policy::Sxid::HELP),
-    ("policy.nccl", policy::Nccl::HELP),
-    ("policy.source_health", policy::SourceHealth::HELP),
-];
-
 /// Help of the fields of inline tables such as `{ more_than = 0, within = "10m" }`.
-const INLINE_TABLES: Help = &[
+const INLINE_TABLES: [(&str, &str); 2] = [
     ("more_than", "judged when the increase is above this"),
     ("within", "counted over this long"),
 ];
@@ -99,7 +53,7 @@ pub(super) fn settings() -> &'static [Setting] {
     static SETTINGS: OnceLock<Vec<Setting>> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let mut settings = Vec::new();
-        walk("", "", &defaults(), &mut settings);
+        walk("", Config::FIELDS, &defaults(), &mut settings);
         settings
     })
 }
@@ -124,39 +78,42 @@ pub(crate) fn flag_hint(flag: &str) -> Option<String> {
 /// Description of a section, for headings.
 pub(super) fn section_help(section: &str) -> String {
     let (parent, name) = section.rsplit_once('.').unwrap_or(("", section));
-    help_of(parent, name).unwrap_or_default()
+    let found = section_of(parent).and_then(|fields| field(fields, name));
+    found.map(help_of).unwrap_or_default()
 }
 
-fn fields_of(section: &str) -> Help {
-    let found = SECTIONS.iter().find(|(path, _)| *path == section);
-    found.map_or(&[], |(_, fields)| *fields)
+/// The fields of a section, if that is what a path names.
+pub(super) fn section_of(path: &str) -> Option<&'static [Field]> {
+    let mut names = path.split('.').filter(|name| !name.is_empty());
+    names.try_fold(Config::FIELDS, |fields, name| field(fields, name)?.section)
 }
 
-fn help_of(section: &str, field: &str) -> Option<String> {
-    let (_, text) = fields_of(section).iter().find(|(name, _)| *name == field)?;
-    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+fn field(fields: &'static [Field], name: &str) -> Option<&'static Field> {
+    fields.iter().find(|field| field.name == name)
 }
 
-fn walk(path: &str, help: &str, value: &Value, settings: &mut Vec<Setting>) {
-    let fields = match value {
-        Value::Object(fields) if !fields.is_empty() => fields,
-        _ => return settings.push(leaf(path, help, value)),
-    };
-    let order = fields_of(path);
-    let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
-    fields.sort_by_key(|(name, _)| {
-        let rank = order.iter().position(|(field, _)| field == name);
-        rank.unwrap_or(usize::MAX)
-    });
-    for (name, inner) in fields {
-        let key = format!("{path}.{name}");
-        let help = help_of(path, name).unwrap_or_else(|| {
-            let part = INLINE_TABLES.iter().find(|(field, _)| field == name);
-            part.map_or(String::new(), |(_, text)| {
-                format!("{help} ({text})").trim().to_string()
-            })
-        });
-        walk(key.trim_start_matches('.'), &help, inner, settings);
+fn help_of(field: &Field) -> String {
+    let words: Vec<&str> = field.help.split_whitespace().collect();
+    words.join(" ")
+}
+
+fn walk(path: &str, fields: &[Field], values: &Value, settings: &mut Vec<Setting>) {
+    for field in fields {
+        let key = format!("{path}.{}", field.name);
+        let key = key.trim_start_matches('.');
+        let (help, value) = (help_of(field), values.get(field.name));
+        let value = value.unwrap_or(&Value::Null);
+        if let Some(inner) = field.section {
+            walk(key, inner, value, settings);
+        } else if value.as_object().is_some_and(|parts| !parts.is_empty()) {
+            let parts = INLINE_TABLES.iter().filter_map(|(name, text)| {
+                let help = format!("{help} ({text})");
+                Some(leaf(&format!("{key}.{name}"), &help, value.get(name)?))
+            });
+            settings.extend(parts);
+        } else {
+            settings.push(leaf(key, &help, value));
+        }
     }
 }
 

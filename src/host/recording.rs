@@ -109,13 +109,10 @@ impl Recording {
         if let Some(place) = place.as_ref().filter(|_| host.path(path).is_file()) {
             let mut recorded = self.lock();
             recorded.opened += 1;
-            recorded
-                .errnos
-                .insert(asked.clone(), Errno::ETIMEDOUT as i32);
-            recorded
-                .entries
-                .entry(place.clone())
-                .or_insert(Entry::File(None));
+            let unanswered = Errno::ETIMEDOUT as i32;
+            recorded.errnos.insert(asked.clone(), unanswered);
+            let entry = recorded.entries.entry(place.clone());
+            entry.or_insert(Entry::File(None));
         }
         let answer = read();
         let mut recorded = self.lock();
@@ -127,9 +124,8 @@ impl Recording {
                     _ => true,
                 };
                 if recorded.entries.get(&place).is_none_or(longer) {
-                    recorded
-                        .entries
-                        .insert(place, Entry::File(Some(bytes.clone())));
+                    let entry = Entry::File(Some(bytes.clone()));
+                    recorded.entries.insert(place, entry);
                 }
             }
             (Err(error), Some(place)) if !missing(error) => {

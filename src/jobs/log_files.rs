@@ -472,10 +472,8 @@ impl Directory {
 
     /// Whether a file's name says that its job is running.
     fn is_running(&mut self, owner: u32, named: NamedIds) -> bool {
-        let process = named
-            .pid
-            .and_then(|pid| slurm_jobs::owner_of(&self.host, pid));
-        process.is_some_and(|process| process.user == owner)
+        let process = |pid| slurm_jobs::owner_of(&self.host, pid);
+        (named.pid.and_then(process)).is_some_and(|process| process.user == owner)
             || (named.job).is_some_and(|job| self.running(WALK_EVERY).get(&job) == Some(&owner))
     }
 

@@ -198,9 +198,8 @@ impl Registry {
             let mut counts: BTreeMap<_, usize> = BTreeMap::new();
             verdicts.sort_by_cached_key(|container| {
                 let badness = badness(container);
-                let count = counts
-                    .entry((badness, whose(&container.key).to_string()))
-                    .or_default();
+                let whose = whose(&container.key).to_string();
+                let count = counts.entry((badness, whose)).or_default();
                 *count += 1;
                 (badness, *count)
             });
@@ -269,11 +268,8 @@ impl Registry {
     /// Counts what the containers hold now. While that is too much, the container that holds the most
     /// of the pod that holds the most gives it up: its verdict so far stays where that is enough.
     fn keep_within_budget(&mut self) {
-        for log in self
-            .logs
-            .values_mut()
-            .filter(|log| log.uncounted >= COUNT_EVERY)
-        {
+        let is_due = |log: &&mut JobLog| log.uncounted >= COUNT_EVERY;
+        for log in self.logs.values_mut().filter(is_due) {
             let held = log.count();
             let before = std::mem::replace(&mut log.held, held);
             self.held = self.held.saturating_sub(before) + held;
@@ -284,14 +280,10 @@ impl Registry {
             for (key, log) in &self.logs {
                 *pods.entry(&key.uid).or_default() += log.held;
             }
-            let largest = self
-                .logs
-                .iter()
-                .max_by_key(|(key, log)| (pods.get(&*key.uid), log.held));
-            let Some(key) = largest.map(|(key, _)| key.clone()) else {
-                return;
-            };
-            let Some(log) = self.logs.remove(&key) else {
+            let holds = |key: &ContainerKey, log: &JobLog| (pods.get(&*key.uid).copied(), log.held);
+            let largest = self.logs.iter().max_by_key(|(key, log)| holds(key, log));
+            let largest = largest.map(|(key, _)| key.clone());
+            let Some((key, log)) = largest.and_then(|key| self.logs.remove_entry(&key)) else {
                 return;
             };
             self.evicted += 1;

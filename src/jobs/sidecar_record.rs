@@ -54,12 +54,14 @@ pub(super) fn sidecar_verdict(
     }
     // A time that a clock off by more than a day wrote means nothing.
     let day = Duration::from_secs(86_400);
-    verdict.init_hangs_since = verdict
-        .init_hangs_since
-        .filter(|since| wall.is_none_or(|wall| *since <= wall + day && *since + 30 * day >= wall));
-    verdict.init_seconds = verdict
+    let is_near = |since: jiff::Timestamp| {
+        wall.is_none_or(|wall| since <= wall + day && since + 30 * day >= wall)
+    };
+    verdict.init_hangs_since.take_if(|since| !is_near(*since));
+    let is_plausible = |seconds: f64| (0.0..=LONGEST_INIT).contains(&seconds);
+    verdict
         .init_seconds
-        .filter(|seconds| (0.0..=LONGEST_INIT).contains(seconds));
+        .take_if(|seconds| !is_plausible(*seconds));
     let counts = verdict.channels.values_mut();
     for count in counts.chain(verdict.warnings.values_mut()) {
         *count = (*count).min(MOST_COUNT);

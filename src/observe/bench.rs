@@ -134,7 +134,7 @@ pub struct BenchLog {
 }
 
 /// What carries data over a node's rails; settings and remedies differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RailKind {
     /// InfiniBand or RoCE, by NCCL's own transport.
@@ -146,7 +146,7 @@ pub enum RailKind {
 }
 
 /// A node's rails, which set the bandwidth that a benchmark can reach.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Rails {
     /// Number of rails, including those that are down.
     pub count: u32,
@@ -154,18 +154,20 @@ pub struct Rails {
     #[serde(rename = "rate_bits_per_second")]
     pub rate: BitsPerSec,
     /// Rate of the fastest, if the rates differ.
-    #[serde(rename = "fastest_bits_per_second")]
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(
+        rename = "fastest_bits_per_second",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub fastest: Option<BitsPerSec>,
     /// Number of GPUs of the node.
     pub gpus: Option<u32>,
     /// Kind of the rails, if all are of one known kind.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RailKind>,
     /// Where these facts come from, for people: `--rails`, `the report of node-1`.
     pub from: String,
     /// State and reasons in the node's report, if it is not ready.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 

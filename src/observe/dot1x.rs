@@ -1,10 +1,10 @@
 //! 802.1X of a port, as the supplicant on this node tells it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What `wpa_supplicant` answers to `STATUS` on the control socket of one interface. Words are the
 /// supplicant's own (`PAE` and `EAP` states of IEEE 802.1X-2004 and RFC 4137), short and printable.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct Dot1xFacts {
     /// `suppPortStatus`: whether the supplicant takes its port for authorized.
     pub authorized: Option<bool>,

@@ -3,7 +3,7 @@
 
 use super::netdev::NetdevFacts;
 use super::pci::Distance;
-use super::rdma::{Function, LinkLayer, RdmaDevice};
+use super::rdma::{LinkLayer, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
 use crate::units::{DeviceKey, Millis};
@@ -23,7 +23,7 @@ const ROUTE_KEPT: Duration = Duration::from_secs(15 * 60);
 const ROUTE_ROUNDED: Duration = Duration::from_secs(10 * 60);
 
 /// One device as it was last seen well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SeenFabric {
     /// As last enumerated; what the kernel no longer tells (a name of a network device that went to
     /// another namespace, a board id that could not be read) stays as it was.
@@ -46,10 +46,7 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
         for device in devices.value.iter() {
             let seen = (memory.entry(device.key.clone())).or_insert_with(|| SeenFabric {
                 device: device.clone(),
-                distances: BTreeMap::new(),
-                routes: BTreeMap::new(),
-                maybe_routes: BTreeMap::new(),
-                last_seen: devices.at,
+                ..SeenFabric::default()
             });
             seen.last_seen = devices.at;
             update(&mut seen.device, device);
@@ -70,13 +67,9 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
 /// these; of equals the one that was seen last.
 fn worth(seen: &SeenFabric) -> (bool, bool, Millis) {
     let device = &seen.device;
-    let whole = matches!(
-        device.function,
-        Function::Physical | Function::VirtualInGuest
-    );
     let near = |distance: &Distance| matches!(distance, Distance::Pix | Distance::Pxb);
     (
-        whole && device.smi_parent.is_none(),
+        device.function.is_whole() && device.smi_parent.is_none(),
         seen.distances.values().any(near),
         seen.last_seen,
     )
@@ -151,9 +144,7 @@ fn remember_distances(seen: &mut SeenFabric, snapshot: &Snapshot) {
 
 fn remember_routes(seen: &mut SeenFabric, snapshot: &Snapshot) {
     for port in &seen.device.ports {
-        let Some(netdev) = &port.netdev else {
-            continue;
-        };
+        let Some(netdev) = &port.netdev else { continue };
         let (sure, maybe) = default_route_above(netdev, snapshot);
         let facts = snapshot.netdevs.get(netdev);
         let up = facts.is_some_and(|facts| facts.value.carrier == Reading::Value(true));
@@ -203,6 +194,7 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> (Route, Route) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::rdma::Function;
 
     /// A device as enumerated, out of its JSON: only what matters here is set.
     fn device(driver: &str, pci_id: Option<&str>) -> RdmaDevice {

@@ -14,7 +14,7 @@ use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
 use super::lldp::Neighbor;
-use super::rdma::{Function, PortState, RdmaDevice, RdmaPort};
+use super::rdma::{PortState, RdmaDevice, RdmaPort};
 use super::remembered::Remembered;
 use super::snapshot::Snapshot;
 pub use super::totals::Totals;
@@ -319,7 +319,7 @@ impl History {
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     missed: 0,
                     last_seen: devices.at,
-                    main_function: is_main(device),
+                    main_function: device.function.is_whole(),
                 },
             );
         }
@@ -401,14 +401,6 @@ impl History {
             }
         }
     }
-}
-
-/// Whether a device may be a rail: neither a function of another one on this host nor software.
-fn is_main(device: &RdmaDevice) -> bool {
-    matches!(
-        device.function,
-        Function::Physical | Function::VirtualInGuest
-    )
 }
 
 /// A port of a snapshot with its device.

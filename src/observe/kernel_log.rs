@@ -270,9 +270,7 @@ fn address_of(event: &KernelEvent) -> &str {
 /// bit ever set, and the shortest list of registers (a cut one proves nothing about the rest).
 fn merge(kept: &mut XidDetail, new: &XidDetail) {
     kept.recovery = new.recovery.or(kept.recovery);
-    let Some(new) = &new.nvlink else {
-        return;
-    };
+    let Some(new) = &new.nvlink else { return };
     let kept: &mut NvLink = kept.nvlink.get_or_insert_with(|| new.clone());
     if kept.severity != Some(Severity::Fatal) {
         kept.severity = new.severity.or(kept.severity);

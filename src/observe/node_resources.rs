@@ -1,10 +1,9 @@
 //! What the Node object promises to pods, and what kind of machine it calls itself.
 
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The Node as the API server has it, as far as promises go.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeResources {
     /// Label `node.kubernetes.io/instance-type`, set by the cloud's controller.
     pub instance_type: Option<String>,
@@ -14,14 +13,13 @@ pub struct NodeResources {
 
 /// Numbers of one extended resource. When its device plugin goes away the kubelet sets
 /// `allocatable` to 0 at once, and `capacity` after five minutes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offered {
     /// `status.allocatable`: what pods can have.
     pub allocatable: Option<u64>,
     /// `status.capacity`: what the device plugin registered, healthy or not.
     pub capacity: Option<u64>,
     /// The larger of both when it last was not 0, since the agent started.
-    #[serde(default)]
     pub had: u64,
 }
 

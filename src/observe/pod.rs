@@ -37,7 +37,7 @@ impl ContainerKey {
 }
 
 /// A pod as the API server describes it; unknown fields are empty or `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodFacts {
     /// UID of the pod.
     pub uid: String,
@@ -52,7 +52,6 @@ pub struct PodFacts {
     /// Whether it shares the node's network namespace.
     pub host_network: bool,
     /// Whether it has ended: it holds neither GPUs nor devices any more.
-    #[serde(default)]
     pub finished: bool,
     /// Its containers by name, native sidecars among them.
     pub containers: BTreeMap<String, ContainerFacts>,
@@ -84,7 +83,7 @@ impl PodFacts {
 }
 
 /// The workload that a pod belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Job {
     /// `PyTorchJob`, `MPIJob`, `JobSet`, `LeaderWorkerSet`, `Volcano`, `Job`, `StatefulSet` …
     pub kind: String,
@@ -93,7 +92,7 @@ pub struct Job {
 }
 
 /// A container's requests, environment and state.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerFacts {
     /// Variables that steer NCCL and its plugins (`NCCL_*`, `FI_*`, `UCX_*`, `WORLD_SIZE` …) with a
     /// literal value in the manifest.
@@ -109,19 +108,15 @@ pub struct ContainerFacts {
     /// Whether it gets devices whose kind the manifest does not say: by resource claims
     /// (DRA), or as an extended resource whose name says neither GPU nor RDMA. Then `gpus` may be too
     /// few, and an empty `rdma` says nothing.
-    #[serde(default)]
     pub other_devices: bool,
     /// Whether it is the daemon that GPUDirect-TCPX and TCPXO need next to a job.
-    #[serde(default)]
     pub tcp_daemon: bool,
     /// Its state; `None` before the kubelet reported one.
-    #[serde(default)]
     pub state: Option<ContainerState>,
 }
 
 /// A container's state (`status.containerStatuses[].state`), with the kubelet's reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerState {
     /// Not yet, or not again: `ContainerCreating`, `CrashLoopBackOff`, `ImagePullBackOff` …
     Waiting(String),
@@ -132,7 +127,7 @@ pub enum ContainerState {
 }
 
 /// What a node offers to pods (`status.allocatable`), as its device plugins registered it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeDevices {
     /// GPUs, of any vendor.
     pub gpus: u64,

@@ -1,6 +1,7 @@
 //! RDMA devices, their ports, GID tables.
 
 use super::reading::{Fault, Reading};
+use crate::settings_macro::words;
 use crate::units::{Bdf, BitsPerSec, DeviceKey, PortKey};
 use serde::{Deserialize, Serialize};
 
@@ -119,6 +120,13 @@ pub enum Function {
     Software,
 }
 
+impl Function {
+    /// Whether it may be a rail: neither a function of another device on this host nor software.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Function::Physical | Function::VirtualInGuest)
+    }
+}
+
 /// SR-IOV numbers of a physical function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sriov {
@@ -140,31 +148,29 @@ pub enum LinkLayer {
     Unspecified,
 }
 
-/// Logical state of a port (`enum ib_port_state`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum PortState {
-    /// 0 (NOP) or a number the kernel does not name.
-    Unknown,
-    /// 1
-    Down,
-    /// 2: trained, but no subnet manager has configured it.
-    Init,
-    /// 3
-    Armed,
-    /// 4
-    Active,
-    /// 5
-    ActiveDefer,
+words! {
+    /// Logical state of a port (`enum ib_port_state`).
+    PortState {
+        /// 0 (NOP) or a number the kernel does not name.
+        Unknown = "unknown",
+        /// 1
+        Down = "down",
+        /// 2: trained, but no subnet manager has configured it.
+        Init = "init",
+        /// 3
+        Armed = "armed",
+        /// 4
+        Active = "active",
+        /// 5
+        ActiveDefer = "active_defer",
+    }
 }
 
 impl PortState {
     /// From the kernel's number.
     pub fn from_id(id: u32) -> Self {
-        use PortState::*;
-        let named = [Unknown, Down, Init, Armed, Active, ActiveDefer];
-        let found = named.into_iter().find(|state| state.id() == id);
-        found.unwrap_or(Unknown)
+        let mut all = Self::ALL.into_iter();
+        all.find(|state| state.id() == id).unwrap_or(Self::Unknown)
     }
 
     /// The kernel's number.
@@ -179,43 +185,33 @@ impl PortState {
     }
 }
 
-/// Physical state of a port (IBTA PortPhysicalState).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum PhysState {
-    /// 0 or a number without a name.
-    Unknown,
-    /// 1
-    Sleep,
-    /// 2: no partner in sight; an unplugged IB cable reads so.
-    Polling,
-    /// 3: disabled, or (RoCE) simply no carrier.
-    Disabled,
-    /// 4
-    Training,
-    /// 5
-    LinkUp,
-    /// 6
-    ErrorRecovery,
-    /// 7
-    PhyTest,
+words! {
+    /// Physical state of a port (IBTA PortPhysicalState).
+    PhysState {
+        /// 0 or a number without a name.
+        Unknown = "unknown",
+        /// 1
+        Sleep = "sleep",
+        /// 2: no partner in sight; an unplugged IB cable reads so.
+        Polling = "polling",
+        /// 3: disabled, or (RoCE) simply no carrier.
+        Disabled = "disabled",
+        /// 4
+        Training = "training",
+        /// 5
+        LinkUp = "link_up",
+        /// 6
+        ErrorRecovery = "error_recovery",
+        /// 7
+        PhyTest = "phy_test",
+    }
 }
 
 impl PhysState {
     /// From the kernel's number.
     pub fn from_id(id: u32) -> Self {
-        use PhysState::*;
-        let named = [
-            Sleep,
-            Polling,
-            Disabled,
-            Training,
-            LinkUp,
-            ErrorRecovery,
-            PhyTest,
-        ];
-        let found = named.into_iter().find(|state| state.id() == id);
-        found.unwrap_or(Unknown)
+        let mut all = Self::ALL.into_iter();
+        all.find(|state| state.id() == id).unwrap_or(Self::Unknown)
     }
 
     /// The kernel's number.
@@ -312,7 +308,7 @@ pub struct Gid {
 }
 
 /// Kind of a GID, from `gid_attrs/types/N`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GidKind {
     /// `IB/RoCE v1`: native InfiniBand, or RoCE that cannot be routed.

@@ -101,7 +101,7 @@ pub enum FaultKind {
 }
 
 /// A value with the moment at which it was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stamped<T> {
     /// When the read finished.
     pub at: crate::units::Millis,

@@ -18,11 +18,11 @@
 //! not, it is right to a percent.
 
 use crate::units::Millis;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Counters of a network namespace; only their differences mean something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetCounters {
     /// Bytes from the IP header on, received; IPv4 and IPv6, `lo` among them.
     pub ip_received_bytes: u64,
@@ -51,7 +51,7 @@ pub struct NetCounters {
 }
 
 /// Bytes of a stretch of time, or a second, each way.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bytes {
     /// Bytes received per second.
     pub received: f64,
@@ -67,7 +67,7 @@ impl Bytes {
 }
 
 /// What moved between two looks at one network namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moved {
     /// By TCP, over other interfaces than `lo`: an estimate.
     pub tcp: Bytes,
@@ -148,7 +148,7 @@ fn to_f64(value: u64) -> f64 {
 }
 
 /// A pod that holds GPUs, as far as telling its traffic needs it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GpuPod {
     /// Namespace; empty if unknown.
     pub namespace: String,
@@ -161,12 +161,11 @@ pub struct GpuPod {
     /// Whether the API server says that it shares the node's network namespace; none: not told.
     pub host_network: Option<bool>,
     /// The only job of a host without pods: the host's traffic is taken for its own.
-    #[serde(default)]
     pub alone: bool,
 }
 
 /// Queue pairs of one pod's processes.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnedQps {
     /// Queue pairs of type RC, the type that NCCL uses.
     pub rc: u32,
@@ -181,8 +180,7 @@ pub struct OwnedQps {
 }
 
 /// A pod's queue pairs, as far as they were listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodQps {
     /// Those that its processes own.
     Known(OwnedQps),
@@ -193,7 +191,7 @@ pub enum PodQps {
 }
 
 /// One look at one pod.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PodTraffic {
     /// UID of the pod.
     pub uid: String,
@@ -219,7 +217,7 @@ pub struct PodTraffic {
 }
 
 /// What is seen of the node's RDMA devices.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeRdma {
     /// Devices seen from here, with the number of queue pairs (RES_GET), the kernel's own too.
     pub devices: BTreeMap<String, u64>,
@@ -239,7 +237,7 @@ impl PodTraffic {
 }
 
 /// One look at all pods with GPUs.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrafficLook {
     /// RDMA devices of the node.
     pub node: NodeRdma,

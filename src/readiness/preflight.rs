@@ -5,12 +5,9 @@ use crate::check::preflight::{Item, ItemStatus};
 
 /// The worst item decides. Skipped items do not count; without any other item the verdict is unknown.
 pub fn fold(items: &[Item]) -> State {
-    let worst = items
-        .iter()
-        .map(|item| item.status)
-        .filter(|status| *status != ItemStatus::Skipped)
-        .max();
-    match worst {
+    let judged = items.iter().map(|item| item.status);
+    let judged = judged.filter(|status| *status != ItemStatus::Skipped);
+    match judged.max() {
         Some(ItemStatus::Failing) => State::Unready,
         Some(ItemStatus::Degraded) => State::Degraded,
         Some(ItemStatus::Ok) => State::Ready,

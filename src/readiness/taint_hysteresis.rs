@@ -24,7 +24,7 @@ pub enum Tainting {
 }
 
 /// How long a verdict must stand, by the settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HoldTimes {
     /// Unready this long before the taint is wanted.
     pub hold: Duration,
@@ -47,7 +47,7 @@ pub fn passes_within(findings: &[Finding]) -> Duration {
 }
 
 /// Follows the verdict over time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TaintHysteresis {
     times: HoldTimes,
     wanted: bool,
@@ -69,12 +69,7 @@ impl TaintHysteresis {
     pub fn new(times: HoldTimes) -> Self {
         TaintHysteresis {
             times,
-            wanted: false,
-            patience: Duration::ZERO,
-            adopted: false,
-            stood: Duration::ZERO,
-            last: None,
-            clears: VecDeque::new(),
+            ..TaintHysteresis::default()
         }
     }
 

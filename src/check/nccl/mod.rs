@@ -12,10 +12,11 @@ mod network;
 mod span;
 mod verdict;
 
+pub use crate::observe::nccl::EvidenceLine;
 pub use causes::{Cause, remedy};
 pub use context::JobContext;
 pub use network::{Fallback, Network};
-pub use verdict::{EvidenceLine, NcclVerdict, is_transport};
+pub use verdict::{NcclVerdict, is_transport};
 
 use crate::observe::nccl::NcclLog;
 

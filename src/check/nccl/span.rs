@@ -66,7 +66,9 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
         return Some(true);
     }
     let in_tests = log.test_ranks.values();
-    let in_tests: BTreeSet<u32> = in_tests.map(|host| hosts.representative(*host)).collect();
+    let in_tests: BTreeSet<u32> = in_tests
+        .map(|(place, _)| hosts.representative(place.host))
+        .collect();
     match in_tests.len() {
         0 => {}
         1 if log.shared_names || log.test_shares_devices() => {}
@@ -204,9 +206,11 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
     };
     let nameless = numbered().find(|(name, _)| name.is_empty());
     let nameless = nameless.map(|(_, at)| at);
-    let printing = log.processes.keys().filter(|(_, pid)| *pid != u32::MAX);
-    let named = printing.filter(|(host, _)| Some(*host) != nameless);
-    let printing: BTreeSet<u32> = named.map(|(host, _)| hosts.representative(*host)).collect();
+    let printing = (log.processes.keys()).filter(|place| place.process != u32::MAX);
+    let named = printing.filter(|place| Some(place.host) != nameless);
+    let printing: BTreeSet<u32> = named
+        .map(|place| hosts.representative(place.host))
+        .collect();
     hosts.printing = printing.len();
     hosts
 }

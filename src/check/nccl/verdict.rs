@@ -7,21 +7,12 @@ use super::network::{Fallback, Network, Used};
 use super::span::Span;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
-use crate::observe::nccl::{Failure, NcclLog, Net};
+use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Most lines of evidence in a verdict.
 const MAX_EVIDENCE: usize = 12;
-
-/// A line that the verdict rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EvidenceLine {
-    /// Line number in the log, from 1.
-    pub line: u64,
-    /// Its text from NCCL's message on, shortened.
-    pub text: String,
-}
 
 /// The verdict on one log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -205,13 +196,9 @@ fn evidence(log: &NcclLog, used: Used, causes: &[Failure]) -> Vec<EvidenceLine> 
     if used.network == Network::None {
         lines.retain(|(kind, _)| weight(kind) != 1);
     }
-    lines.sort_by_key(|(kind, line)| (weight(kind), line.number));
+    lines.sort_by_key(|(kind, line)| (weight(kind), line.line));
     lines.truncate(MAX_EVIDENCE);
-    let shown = lines.into_iter().map(|(_, line)| EvidenceLine {
-        line: line.number,
-        text: line.text.clone(),
-    });
-    let mut lines: Vec<EvidenceLine> = shown.collect();
+    let mut lines: Vec<EvidenceLine> = lines.into_iter().map(|(_, line)| line.clone()).collect();
     lines.sort_by_key(|line| line.line);
     lines.dedup();
     lines

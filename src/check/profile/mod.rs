@@ -16,7 +16,7 @@ use crate::observe::machine::MachineFacts;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
 use crate::observe::snapshot::Snapshot;
-use crate::settings_macro::section;
+use crate::settings_macro::{section, words};
 use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,38 +55,23 @@ impl PlatformSettings {
     }
 }
 
-/// Who makes or rents out the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Provider {
-    /// Amazon EC2.
-    Aws,
-    /// Microsoft Azure.
-    Azure,
-    /// Google Compute Engine.
-    Gcp,
-    /// Oracle Cloud Infrastructure.
-    Oci,
-    /// NVIDIA's own systems.
-    Nvidia,
-    /// CoreWeave, on bare metal.
-    CoreWeave,
-    /// Nebius, in virtual machines.
-    Nebius,
-}
-
-impl Provider {
-    /// Display name in report and page.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Provider::Aws => "AWS",
-            Provider::Azure => "Azure",
-            Provider::Gcp => "GCP",
-            Provider::Oci => "OCI",
-            Provider::Nvidia => "NVIDIA",
-            Provider::CoreWeave => "CoreWeave",
-            Provider::Nebius => "Nebius",
-        }
+words! {
+    /// Who makes or rents out the machine, as report and page call them.
+    Provider {
+        /// Amazon EC2.
+        Aws = "AWS",
+        /// Microsoft Azure.
+        Azure = "Azure",
+        /// Google Compute Engine.
+        Gcp = "GCP",
+        /// Oracle Cloud Infrastructure.
+        Oci = "OCI",
+        /// NVIDIA's own systems.
+        Nvidia = "NVIDIA",
+        /// CoreWeave, on bare metal.
+        CoreWeave = "CoreWeave",
+        /// Nebius, in virtual machines.
+        Nebius = "Nebius",
     }
 }
 
@@ -118,7 +103,7 @@ impl Fabric {
 }
 
 /// How a profile was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Set by the operator.

@@ -9,10 +9,10 @@ impl Profile {
         let Some(shape) = self.shape else {
             let whose = self
                 .provider
-                .map_or(String::new(), |p| format!("{}, ", p.as_str()));
-            let rate = self
-                .rate
-                .map_or(String::new(), |rate| format!(" of {rate}"));
+                .map(|provider| format!("{}, ", provider.as_str()));
+            let whose = whose.unwrap_or_default();
+            let rate = self.rate.map(|rate| format!(" of {rate}"));
+            let rate = rate.unwrap_or_default();
             let rails = match (self.rails, self.seen) {
                 (0, _) => "no rails".to_string(),
                 (count, kind) => {

@@ -65,9 +65,10 @@ pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
         // A guest's functions have no physical ones next to them to count by.
         return Present::NotTold;
     }
+    let devices = devices.iter();
     let of = |function| {
         devices
-            .iter()
+            .clone()
             .filter(move |device| device.function == function)
     };
     let sub_functions = of(Function::SubFunction).count() as u64;

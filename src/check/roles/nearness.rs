@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, kinds};
 use super::{Port, Role, Roles, decide};
+use crate::check::word;
 use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
@@ -102,11 +103,7 @@ pub(super) fn by_nearness(
         let serves = (gpus.iter()).find(|(gpu, _)| of_fabric(port) || is_left(gpu));
         match serves {
             Some((gpu, distance)) => {
-                let class = match distance {
-                    Distance::Pix => "PIX",
-                    _ => "PXB",
-                };
-                let why = format!("nearest to GPU {gpu} ({class})");
+                let why = format!("nearest to GPU {gpu} ({})", word(distance));
                 decide(roles, port, Role::Rail, why);
             }
             None => {

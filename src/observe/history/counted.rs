@@ -63,9 +63,7 @@ impl History {
             let downs = (tracks.pma.get("link_downed"))
                 .filter(|track| track.last_at() == Some(sample.at))
                 .map(|track| track.rose_from(port.downs_before));
-            let Some(downs) = downs else {
-                continue;
-            };
+            let Some(downs) = downs else { continue };
             port.downs_before = None;
             let edges = port.counted(downs, sample.at);
             if edges > 0 && !counts_carrier_changes(snapshot, key) {

@@ -16,26 +16,23 @@ const MAX_KEPT_EDGES: usize = 32;
 
 /// What is worth keeping over a restart of the agent, for the same boot only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Memory {
     /// Boot that it belongs to.
     pub boot_id: Option<String>,
     /// Ports that were active, with the best rate seen.
     pub ports: BTreeMap<PortKey, Option<BitsPerSec>>,
     /// Links' past: what flaps are judged by.
-    #[serde(default)]
     pub links: BTreeMap<PortKey, KeptLink>,
     /// Devices by key, with name and ports.
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
     /// What the devices are.
-    #[serde(default)]
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// PCI addresses of GPUs seen this boot.
     pub gpus: Vec<String>,
     /// What the kernel log said: the log itself is not read twice.
-    #[serde(default)]
     pub kernel: KernelLog,
     /// The machine at its best, over reboots.
-    #[serde(default)]
     pub remembered: Remembered,
 }
 
@@ -89,7 +86,7 @@ impl History {
         }
         for (key, (name, ports)) in memory.devices {
             let fabric = history.fabric.get(&key);
-            let main_function = fabric.is_none_or(|seen| super::is_main(&seen.device));
+            let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
             let device = SeenDevice {
                 name,
                 ports,

@@ -16,7 +16,7 @@ const MAX_LOCAL: usize = 64;
 const PLACE_BYTES: usize = 32;
 
 /// The process of a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Place {
     /// Index of the host.
     pub host: u32,
@@ -31,8 +31,6 @@ pub struct ChannelCounts {
     pub over: BTreeMap<Transport, u64>,
     /// Connections with GPUDirect RDMA over a net other than TCP.
     pub gdr: u64,
-    /// Connections without GPUDirect RDMA over a net other than TCP.
-    pub no_gdr: u64,
     /// Verbs NICs in use, by the net's number.
     pub nics: BTreeSet<u32>,
     /// Both ranks of a connection have the same device, so they are on different hosts.
@@ -91,10 +89,7 @@ impl ChannelCounts {
         let same = devices.is_some_and(|(a, b)| a == b) && hop.0 != hop.1;
         match connection.over {
             Transport::Net(net) => {
-                if net != Net::Socket {
-                    self.gdr += u64::from(connection.gdr);
-                    self.no_gdr += u64::from(!connection.gdr);
-                }
+                self.gdr += u64::from(connection.gdr && net != Net::Socket);
                 if let (Net::Ib, Some(nic)) = (net, connection.nic) {
                     self.nic(nic);
                 }
@@ -146,9 +141,7 @@ impl ChannelCounts {
             self.ring = Some((channel, Ring::new()));
         }
         let ring = self.ring.as_mut().filter(|(known, _)| *known == channel);
-        let Some((_, next)) = ring else {
-            return;
-        };
+        let Some((_, next)) = ring else { return };
         if let Some(known) = next.get_mut(&from) {
             *known = known.filter(|(by, place)| *by == printer || *place == to);
         } else if next.len() < MAX_LOCAL {
@@ -173,7 +166,6 @@ impl ChannelCounts {
             *self.over.entry(*over).or_default() += count;
         }
         self.gdr += other.gdr;
-        self.no_gdr += other.no_gdr;
         for nic in &other.nics {
             self.nic(*nic);
         }

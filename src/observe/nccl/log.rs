@@ -6,7 +6,7 @@ mod kinds;
 mod lists;
 mod process_hints;
 
-pub use kinds::{DeviceErrors, EvidenceKind, Limits, Line, Link};
+pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits, Link};
 
 use super::channel_counts::{ChannelCounts, Place};
 use super::event::{Comm, Connection, Event, GpuNumber, InitSeconds, Net, Phase, Record, Time};
@@ -32,8 +32,8 @@ pub struct NcclLog {
     pub version: Option<String>,
     /// Names of hosts; other fields refer to them by index.
     pub hosts: Vec<String>,
-    /// Processes by host and process id.
-    pub processes: BTreeMap<(u32, u32), Process>,
+    /// Processes by their place.
+    pub processes: BTreeMap<Place, Process>,
     /// Communicators by their id, up to the limit.
     pub groups: BTreeMap<GroupKey, Group>,
     /// Ranks in all groups together.
@@ -64,10 +64,8 @@ pub struct NcclLog {
     pub printed_ib_off: bool,
     /// Ranks of the largest ring whose order was printed.
     pub ring_ranks: Option<u32>,
-    /// Hosts in nccl-tests' list of ranks, by rank.
-    pub test_ranks: BTreeMap<u32, u32>,
-    /// Process and device of each rank in that list.
-    test_devices: BTreeMap<u32, ((u32, u32), String)>,
+    /// Process and device of each rank in nccl-tests' list.
+    pub test_ranks: BTreeMap<u32, (Place, String)>,
     /// The list names a rank twice: it contains several runs.
     pub test_runs: bool,
     /// Machines share a name: one interface has several addresses.
@@ -78,9 +76,7 @@ pub struct NcclLog {
     pub interfaces: BTreeSet<String>,
     /// Environment variables that NCCL printed.
     pub env: BTreeMap<String, String>,
-    /// Number of lines of error traces.
-    pub error_traces: u64,
-    /// Number of those that come from init.
+    /// Number of lines of error traces that come from init.
     pub init_error_traces: u64,
     /// Duration of the longest init in seconds.
     pub init_seconds: Option<f64>,
@@ -90,7 +86,7 @@ pub struct NcclLog {
     pub unknown: u64,
     /// Time of the last line, if lines have times.
     pub last: Option<jiff::Timestamp>,
-    evidence: BTreeMap<EvidenceKind, Line>,
+    evidence: BTreeMap<EvidenceKind, EvidenceLine>,
 }
 
 impl NcclLog {
@@ -113,7 +109,7 @@ impl NcclLog {
         let texts = texts.chain(self.env.iter().flat_map(|(name, value)| [name, value]));
         let texts = texts.chain(self.evidence.values().map(|line| &line.text));
         let texts = texts.chain(self.device_errors.values().map(|errors| &errors.first));
-        let texts = texts.chain(self.test_devices.values().map(|(_, device)| device));
+        let texts = texts.chain(self.test_ranks.values().map(|(_, device)| device));
         let sizes = texts.map(|text| text.capacity() + 2 * size_of::<String>());
         let texts: usize = sizes.sum();
         let processes: usize = self.processes.values().map(Process::held).sum();
@@ -123,7 +119,7 @@ impl NcclLog {
     }
 
     /// The first line of each kind of evidence.
-    pub fn evidence(&self) -> &BTreeMap<EvidenceKind, Line> {
+    pub fn evidence(&self) -> &BTreeMap<EvidenceKind, EvidenceLine> {
         &self.evidence
     }
 
@@ -132,14 +128,13 @@ impl NcclLog {
         match *event {
             Event::Version(version) => self.version(version),
             Event::TestRank(entry) => {
-                let host = self.host(entry.host);
-                let (rank, process) = (entry.rank, (host, entry.pid));
-                if let Some((known, _)) = self.test_devices.get(&rank) {
-                    self.test_runs |= *known != process;
+                let (rank, host, process) = (entry.rank, self.host(entry.host), entry.pid);
+                let place = Place { host, process };
+                if let Some((known, _)) = self.test_ranks.get(&rank) {
+                    self.test_runs |= *known != place;
                 } else if self.test_ranks.len() < self.limits.seats {
-                    self.test_ranks.insert(rank, host);
-                    self.test_devices
-                        .insert(rank, (process, cut(entry.device, 32)));
+                    let device = cut(entry.device, 32);
+                    self.test_ranks.insert(rank, (place, device));
                 }
                 self.show(EvidenceKind::Span, text, number);
             }
@@ -160,8 +155,7 @@ impl NcclLog {
         let process = record.who.pid.unwrap_or(u32::MAX);
         let place = Place { host, process };
         self.make_room(place);
-        let printer = self.processes.entry((host, process)).or_default();
-        printer.host = host;
+        let printer = self.processes.entry(place).or_default();
         printer.last_line = number;
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         printer.apply(&record.event);
@@ -222,7 +216,6 @@ impl NcclLog {
                 self.failure(Failure::PluginInit, text, number);
             }
             Event::ErrorTrace { file } => {
-                self.error_traces += 1;
                 self.init_error_traces += u64::from(file.ends_with("init.cc"));
             }
             Event::Unknown => self.unknown += 1,
@@ -235,7 +228,7 @@ impl NcclLog {
         let printer = record.who.pid.map(|_| place);
         self.channels.connection(connection, printer);
         self.named_ranks = self.named_ranks.max(connection.nranks);
-        let process = self.processes.get_mut(&(place.host, place.process));
+        let process = self.processes.get_mut(&place);
         let Some((process, tid)) = process.zip(record.who.tid) else {
             return;
         };
@@ -272,8 +265,8 @@ impl NcclLog {
     }
 
     fn show(&mut self, kind: EvidenceKind, text: &str, number: u64) {
-        self.evidence.entry(kind).or_insert_with(|| Line {
-            number,
+        self.evidence.entry(kind).or_insert_with(|| EvidenceLine {
+            line: number,
             text: cut(text, EVIDENCE_BYTES),
         });
     }
@@ -305,8 +298,7 @@ impl NcclLog {
     }
 
     fn make_room(&mut self, place: Place) {
-        let key = (place.host, place.process);
-        if self.processes.len() < self.limits.processes || self.processes.contains_key(&key) {
+        if self.processes.len() < self.limits.processes || self.processes.contains_key(&place) {
             return;
         }
         // Drop several at a time: finding the one that is silent for longest visits all.

@@ -10,4 +10,4 @@ pub mod process;
 
 pub use event::{Event, Level, Net, Record, Transport, Who};
 pub use failure::Failure;
-pub use log::{Line, NcclLog};
+pub use log::{EvidenceLine, NcclLog};

@@ -2,6 +2,7 @@
 
 use super::channel_counts::ChannelCounts;
 use super::event::Net;
+use crate::settings_macro::words;
 
 /// Most threads that are kept of a process: an application has one for each communicator in use.
 const MAX_THREADS: usize = 64;
@@ -9,40 +10,27 @@ const MAX_THREADS: usize = 64;
 /// Most threads whose connections are kept before their communicator is known.
 const MAX_PENDING: usize = 4;
 
-/// How far the last init of a process has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Stage {
-    /// Ranks are finding each other.
-    #[default]
-    Bootstrap,
-    /// A network has been chosen.
-    Network,
-    /// The topology has been computed.
-    Topology,
-    /// Connections are being made.
-    Channels,
-    /// All rings are connected.
-    Rings,
-}
-
-impl Stage {
-    /// The stage in words.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Stage::Bootstrap => "bootstrap",
-            Stage::Network => "choice of network",
-            Stage::Topology => "topology",
-            Stage::Channels => "channels",
-            Stage::Rings => "rings",
-        }
+words! {
+    /// How far the last init of a process has come, in words.
+    #[derive(Default)]
+    Stage {
+        /// Ranks are finding each other.
+        #[default]
+        Bootstrap = "bootstrap",
+        /// A network has been chosen.
+        Network = "choice of network",
+        /// The topology has been computed.
+        Topology = "topology",
+        /// Connections are being made.
+        Channels = "channels",
+        /// All rings are connected.
+        Rings = "rings",
     }
 }
 
 /// What the lines of a process show about it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
-    /// Index of its host.
-    pub host: u32,
     /// Another process replaced it in its communicator: it belongs to an earlier run.
     pub stale: bool,
     /// Number of its last line.

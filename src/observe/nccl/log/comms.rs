@@ -48,7 +48,7 @@ impl NcclLog {
             self.seated += usize::from(group.seats.insert(comm.rank, seat).is_none());
             self.longest_init(comm.nranks, seat.seconds);
         }
-        let process = self.processes.get_mut(&(place.host, place.process));
+        let process = self.processes.get_mut(&place);
         if process.is_some_and(|process| process.sits(comm.nranks, comm.rank)) {
             self.supersede(key, comm.rank, place);
             if let Some(group) = self.groups.get_mut(&key) {
@@ -75,13 +75,9 @@ impl NcclLog {
         let Some(from) = self.groups.get_mut(&nameless) else {
             return;
         };
-        let own = from
-            .seats
-            .get(&rank)
-            .is_some_and(|seat| seat.place == place);
-        let Some(seat) = own.then(|| from.seats.remove(&rank)).flatten() else {
-            return;
-        };
+        let own = from.seats.get(&rank).filter(|seat| seat.place == place);
+        let Some(seat) = own.copied() else { return };
+        from.seats.remove(&rank);
         let nodes = from.nodes;
         let emptied = from.seats.is_empty();
         let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
@@ -126,13 +122,12 @@ impl NcclLog {
                 |seat: &Seat| seat.place.host == place.host && seat.place.process != place.process;
             older.superseded = !part && older.seats.get(&rank).is_some_and(replaced);
             for seat in older.seats.values().filter(|_| older.superseded) {
-                let at = (seat.place.host, seat.place.process);
-                if let Some(process) = self.processes.get_mut(&at) {
+                if let Some(process) = self.processes.get_mut(&seat.place) {
                     process.stale = true;
                 }
             }
         }
-        if let Some(process) = self.processes.get_mut(&(place.host, place.process)) {
+        if let Some(process) = self.processes.get_mut(&place) {
             process.stale = false;
         }
     }
@@ -144,14 +139,14 @@ impl NcclLog {
 
     /// The communicator that a thread works on, if it has this number of ranks.
     fn group_of(&mut self, place: Place, tid: Option<u32>, nranks: u32) -> Option<GroupKey> {
-        let process = self.processes.get_mut(&(place.host, place.process))?;
+        let process = self.processes.get_mut(&place)?;
         let key = process.thread(tid?)?.group?;
         (key.nranks == nranks).then_some(key)
     }
 
     /// Assigns a thread's connections, also those it made before, to a communicator.
     fn bind(&mut self, place: Place, tid: Option<u32>, key: GroupKey) {
-        let process = self.processes.get_mut(&(place.host, place.process));
+        let process = self.processes.get_mut(&place);
         let thread = (process.zip(tid)).and_then(|(process, tid)| process.thread(tid));
         let Some(thread) = thread else { return };
         thread.group = Some(key);

@@ -30,12 +30,12 @@ impl Limits {
     };
 }
 
-/// A line of evidence.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// Line number from 1.
-    pub number: u64,
-    /// Text of the line, cut to a bound.
+/// A line that a verdict rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceLine {
+    /// Line number in the log, from 1.
+    pub line: u64,
+    /// Its text from NCCL's message on, cut to a bound.
     pub text: String,
 }
 

@@ -35,9 +35,8 @@ impl NcclLog {
 
     /// Whether two ranks of nccl-tests' list have the same device of the same host.
     pub fn test_shares_devices(&self) -> bool {
-        let of_host = |((host, _), device)| (host, device);
-        let devices: BTreeSet<(u32, String)> =
-            self.test_devices.values().cloned().map(of_host).collect();
+        let seats = self.test_ranks.values();
+        let devices: BTreeSet<_> = seats.map(|(place, device)| (place.host, device)).collect();
         devices.len() < self.test_ranks.len()
     }
 

@@ -6,7 +6,7 @@ use crate::observe::nccl::process::Stage;
 impl NcclLog {
     /// What a failure shows about verbs in its process.
     pub(super) fn about_verbs(&mut self, place: Place, failure: Failure, text: &str) {
-        let Some(process) = self.processes.get_mut(&(place.host, place.process)) else {
+        let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
         match failure {
@@ -48,7 +48,7 @@ impl NcclLog {
     }
 
     pub(super) fn env(&mut self, place: Place, name: &str, value: &str, text: &str, number: u64) {
-        let Some(process) = self.processes.get_mut(&(place.host, place.process)) else {
+        let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
         let is_set = !matches!(value, "0" | "" | "false");
