@@ -343,13 +343,16 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         let message = format!("{} is active and {what}", port.subject);
         (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
     };
-    let missing = match port.device.uverbs {
+    let device = port.device;
+    let missing = match device.uverbs {
         Reading::Absent => true,
         // Without the class, which is the module's.
         Reading::NotObservable => uverbs_not_loaded(context),
         _ => false,
     };
-    if missing && !port.device.is_gvnic() {
+    // A device of which neither driver nor model could be read may be a gVNIC, which has none.
+    let is_known = device.driver != "unknown" || device.pci_id.is_some();
+    if missing && is_known && !device.is_gvnic() {
         return Some(say(&NO_UVERBS, "has no uverbs device"));
     }
     (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {

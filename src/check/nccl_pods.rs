@@ -2,6 +2,7 @@
 //! use only TCP between nodes, and nothing in its own logs says why. A statement about the job, never
 //! about the node.
 
+use super::preflight::nccl_list::is_on;
 use super::promised::MOST_NICS;
 use crate::observe::pod::{ContainerFacts, NodeDevices, PodFacts};
 use std::collections::BTreeMap;
@@ -90,11 +91,9 @@ fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
 
 /// Whether the environment selects sockets (NCCL_NET, NCCL_IB_DISABLE).
 pub(super) fn wants_sockets(env: &BTreeMap<String, String>) -> bool {
-    let is = |name: &str, value: &str| {
-        let had = env.get(name).map(|had| had.trim());
-        had.is_some_and(|had| had.eq_ignore_ascii_case(value))
-    };
-    is("NCCL_NET", "Socket") || is("NCCL_IB_DISABLE", "1")
+    let has = |name: &str, is: fn(&str) -> bool| env.get(name).is_some_and(|value| is(value));
+    has("NCCL_NET", |net| net.trim().eq_ignore_ascii_case("socket"))
+        || has("NCCL_IB_DISABLE", is_on)
 }
 
 #[cfg(test)]

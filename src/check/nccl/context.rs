@@ -1,5 +1,6 @@
 //! Facts about a job from outside its log.
 
+use crate::check::preflight::nccl_list::is_on;
 use crate::observe::pod::{ContainerFacts, PodFacts};
 use std::time::Duration;
 
@@ -30,8 +31,7 @@ impl<'a> JobContext<'a> {
 
     /// Whether the manifest sets `NCCL_IB_DISABLE`.
     pub(super) fn disables_verbs(&self) -> bool {
-        self.variable("NCCL_IB_DISABLE")
-            .is_some_and(|value| value != "0")
+        self.variable("NCCL_IB_DISABLE").is_some_and(is_on)
     }
 
     /// Whether the container requests EFA devices, or has the settings of a network plugin.

@@ -3,7 +3,7 @@
 
 use super::item::{Item, ItemStatus};
 use super::job::spans_nodes;
-use super::nccl_list::{MAX_HCAS, NcclList, parse_number};
+use super::nccl_list::{MAX_HCAS, NcclList, is_on, parse_number};
 use super::plugins::candidates;
 use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
 use crate::observe::rdma::{LinkLayer, RdmaDevice};
@@ -76,7 +76,7 @@ impl<'a> Context<'a> {
 
     /// Whether a setting is a number other than 0.
     pub fn nccl_flag(&self, name: &'static str) -> bool {
-        self.nccl_number(name).is_some_and(|number| number != 0)
+        self.nccl(name).is_some_and(|setting| is_on(setting.value))
     }
 
     pub fn is_one_node(&self) -> bool {

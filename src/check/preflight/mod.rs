@@ -12,7 +12,7 @@ mod master;
 mod memory;
 mod name_lists;
 mod nccl_ib_hca;
-mod nccl_list;
+pub(super) mod nccl_list;
 mod plugins;
 mod ranks;
 mod settings;

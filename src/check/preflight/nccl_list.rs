@@ -105,6 +105,11 @@ fn entry(text: &str) -> Option<Entry> {
     })
 }
 
+/// Whether a setting that is 0 by default is on.
+pub(in crate::check) fn is_on(text: &str) -> bool {
+    parse_number(text).is_some_and(|number| number != 0)
+}
+
 /// A number as NCCL reads it (`strtoll` with base 0): it ignores leading blanks and what follows the
 /// digits, `0x` and `0` select the base, and a word is 0. `None` if NCCL keeps its default: an empty
 /// value, or too large a number.
