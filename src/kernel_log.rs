@@ -153,7 +153,7 @@ fn follow<T: From<Update>>(
     task: &Task,
 ) -> Result<(), FollowError> {
     let mut follower = KmsgFollower::open(settings.options.clone())?;
-    let via = follower.way();
+    let via = follower.way;
     let send = |update: Update| {
         let _ = tx.blocking_send(update.into());
     };
@@ -173,7 +173,7 @@ fn follow<T: From<Update>>(
     };
     while !tx.is_closed() {
         task.beat();
-        let (began, before) = (clock.now(), follower.records());
+        let (began, before) = (clock.now(), follower.records);
         follower.drain(began.0.saturating_mul(1000), &mut |delivery| {
             report_healthy();
             match delivery {
@@ -200,7 +200,7 @@ fn follow<T: From<Update>>(
         })?;
         end = None;
         report_healthy();
-        let idle = follower.records() == before;
+        let idle = follower.records == before;
         let took = idle.then(|| clock.now().since(began));
         follower.wait(took.unwrap_or_default())?;
     }
@@ -224,7 +224,7 @@ pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing
             Delivery::Lost(_) | Delivery::Through(_) => {}
         })?;
         let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
-        Ok((follower.way(), newest))
+        Ok((follower.way, newest))
     };
     match read() {
         Ok((way, newest)) => {

@@ -44,38 +44,26 @@ impl fmt::Display for Bdf {
     }
 }
 
-/// Text that is not a PCI address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a PCI address: {0:?}")]
-pub struct BadBdf(pub String);
-
 impl FromStr for Bdf {
-    type Err = BadBdf;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || BadBdf(text.to_string());
-        let hex = |part: &str, max_len: usize| -> Result<u32, BadBdf> {
-            let digits = part.len() <= max_len && part.bytes().all(|b| b.is_ascii_hexdigit());
-            let number = u32::from_str_radix(part, 16).ok();
-            number.filter(|_| digits).ok_or_else(bad)
+        let hex = |part: &str, most: usize| {
+            let digits = part.len() <= most && part.bytes().all(|b| b.is_ascii_hexdigit());
+            digits.then(|| u32::from_str_radix(part, 16).ok())?
         };
-        let (address, function) = text.rsplit_once('.').ok_or_else(bad)?;
-        let mut parts = address.splitn(3, ':');
-        let (Some(domain), Some(bus), Some(device)) = (parts.next(), parts.next(), parts.next())
-        else {
-            return Err(bad());
+        let address = || {
+            let (place, function) = text.rsplit_once('.')?;
+            let mut parts = place.splitn(3, ':');
+            let address = Bdf {
+                domain: hex(parts.next()?, 8)?,
+                bus: hex(parts.next()?, 2)? as u8,
+                device: hex(parts.next()?, 2)? as u8,
+                function: hex(function, 1)? as u8,
+            };
+            (address.device <= 0x1f && address.function <= 7).then_some(address)
         };
-        let device = hex(device, 2)?;
-        let function = hex(function, 1)?;
-        if device > 0x1f || function > 7 {
-            return Err(bad());
-        }
-        Ok(Bdf {
-            domain: hex(domain, 8)?,
-            bus: hex(bus, 2)? as u8,
-            device: device as u8,
-            function: function as u8,
-        })
+        address().ok_or_else(|| format!("not a PCI address: {text:?}"))
     }
 }
 
@@ -110,7 +98,7 @@ impl fmt::Display for PortKey {
 }
 
 impl FromStr for PortKey {
-    type Err = BadPortKey;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let key = || {
@@ -119,14 +107,9 @@ impl FromStr for PortKey {
             let port = port.parse().ok()?;
             Some(PortKey { device, port })
         };
-        key().ok_or_else(|| BadPortKey(text.to_string()))
+        key().ok_or_else(|| format!("not DEVICE_KEY/PORT: {text:?}"))
     }
 }
-
-/// Text that is not a port's key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not DEVICE_KEY/PORT: {0:?}")]
-pub struct BadPortKey(pub String);
 
 /// Bits a second: the unit of link rates.
 #[derive(
@@ -245,18 +228,14 @@ impl fmt::Display for Span {
     }
 }
 
-/// Text that is not a length of time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a length of time: {0:?}; write it as 250ms, 10s, 5m, 1h or 1h30m")]
-pub struct BadSpan(pub String);
-
 impl FromStr for Span {
-    type Err = BadSpan;
+    type Err = String;
 
     /// Whole numbers with a unit, longest unit first, each unit at most once. A bare number other
     /// than `0` is refused: its unit would be a guess.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || BadSpan(text.to_string());
+        let bad =
+            || format!("not a length of time: {text:?}; write it as 250ms, 10s, 5m, 1h or 1h30m");
         if text == "0" {
             return Ok(Span::default());
         }

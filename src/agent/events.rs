@@ -166,7 +166,7 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     while !tx.is_closed() {
         beat();
         let opened = monitor::Monitor::open();
-        match outlook(opened.as_ref().map(monitor::Monitor::supported)) {
+        match outlook(opened.as_ref().map(|monitor| monitor.supported)) {
             Outlook::Listen => {
                 let devices = Subscription {
                     name: "rdma",

@@ -4,15 +4,6 @@ use crate::report::text::{self, Style};
 use crate::report::{Report, State, json};
 use clap::{Args, ValueEnum};
 
-/// Output format (`-o`), also of `selvage preflight`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// Text for a terminal of this style.
-    Text(Style),
-    /// `selvage.dev/report/v1`.
-    Json,
-}
-
 /// Exit statuses by scheme, for `--help`.
 pub const EXIT_STATUSES: &str = "\
 Exit status, by --exit-codes:
@@ -86,11 +77,11 @@ impl FailOn {
     }
 }
 
-/// The report in the wanted form.
-pub fn encode(report: &Report, output: Output) -> String {
-    match output {
-        Output::Text(style) => text::encode(report, style),
-        Output::Json => json::encode_pretty(report) + "\n",
+/// The report as text of a style, or else as JSON (`selvage.dev/report/v1`).
+pub fn encode(report: &Report, style: Option<Style>) -> String {
+    match style {
+        Some(style) => text::encode(report, style),
+        None => json::encode_pretty(report) + "\n",
     }
 }
 
@@ -126,10 +117,10 @@ mod tests {
 
     #[test]
     fn both_forms_end_with_a_newline() {
-        for output in [Output::Json, Output::Text(Style::default())] {
+        for output in [None, Some(Style::default())] {
             let text = encode(&broken(), output);
             assert!(text.ends_with('\n') && !text.ends_with("\n\n"));
-            assert_eq!(text.starts_with('{'), output == Output::Json);
+            assert_eq!(text.starts_with('{'), output.is_none());
         }
     }
 }

@@ -122,10 +122,7 @@ impl<'a> CommandLine<'a> {
         }
         let wrong = self.settings.complaints().into_iter();
         let wrong: Vec<String> = wrong.map(|(key, what)| format!("{key}: {what}")).collect();
-        match wrong.is_empty() {
-            true => Ok(self),
-            false => Err(wrong),
-        }
+        wrong.is_empty().then_some(self).ok_or(wrong)
     }
 
     fn text(&self, name: &str) -> Option<&'a str> {

@@ -5,12 +5,12 @@ mod bounded;
 
 pub use arguments::{Settings, command};
 
-use super::check::Output;
 use crate::check::preflight::{self, FILES, libraries_wanted, master_to_ask, slot_asked};
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
 use crate::observe::rdma::RdmaDevice;
 use crate::readiness;
+use crate::report::text::Style;
 use crate::report::{self, State};
 use crate::source::container::{
     cufile, environment, interfaces, libraries, limits, master, nodes, referenced_files, shm,
@@ -40,11 +40,11 @@ pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
     Ok(target)
 }
 
-/// Reads the container and judges it: the verdict and the report.
+/// Reads the container and judges it: the verdict, and the report as text of a style or else as JSON.
 pub fn run(
     settings: &Settings,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    output: Output,
+    style: Option<Style>,
 ) -> (State, String) {
     let environment = Environment {
         variables: environment::of_process(variables),
@@ -52,9 +52,9 @@ pub fn run(
     };
     let items = preflight::judge(&gather(settings, environment), settings.gpus);
     let state = readiness::preflight::fold(&items);
-    let report = match output {
-        Output::Json => report::preflight::json(state, &items),
-        Output::Text(style) => report::preflight::text(state, &items, style),
+    let report = match style {
+        None => report::preflight::json(state, &items),
+        Some(style) => report::preflight::text(state, &items, style),
     };
     (state, report)
 }

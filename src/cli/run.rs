@@ -177,12 +177,9 @@ pub(super) fn refuse(error: impl std::fmt::Display) -> u8 {
     USAGE
 }
 
-/// The form that `-o` asks for.
-fn output(matches: &ArgMatches) -> check::Output {
-    match output_form(matches) {
-        "json" => check::Output::Json,
-        _ => check::Output::Text(style()),
-    }
+/// The style of the text that `-o` asks for; `None` for JSON.
+fn output(matches: &ArgMatches) -> Option<Style> {
+    (output_form(matches) != "json").then(style)
 }
 
 pub(super) fn output_form(matches: &ArgMatches) -> &str {
@@ -228,8 +225,8 @@ fn nccl_command(matches: &ArgMatches) -> Status {
         complain(crate::report::text::clean(error));
     }
     print(&match output(matches) {
-        check::Output::Json => crate::report::nccl::json(&outcome.inputs),
-        check::Output::Text(style) => crate::report::nccl::text(&outcome.inputs, style),
+        None => crate::report::nccl::json(&outcome.inputs),
+        Some(style) => crate::report::nccl::text(&outcome.inputs, style),
     })?;
     Ok(outcome.status())
 }
@@ -260,13 +257,9 @@ fn check_command(config: &Config, matches: &ArgMatches) -> Status {
 
 /// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
 fn ask_agent(config: &Config, matches: &ArgMatches) -> Result<State, u8> {
-    let style = match output(matches) {
-        check::Output::Text(style) => Some(style),
-        check::Output::Json => None,
-    };
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let asked = on_runtime(ask::report(config, matches, style));
+    let asked = on_runtime(ask::report(config, matches, output(matches)));
     match asked.map_err(fail)? {
         Ok((verdict, body)) => print(&(clean_lines(body.trim_end()) + "\n")).map(|_| verdict.state),
         Err(why) => {

@@ -1,7 +1,7 @@
 //! Requests to the API server, each with a deadline.
 
 use super::budget::{Group, Ledger, Listed};
-use super::error::{ApiError, ErrorKind, bounded, chain};
+use super::error::{ApiError, ApiResult, ErrorKind, bounded, chain};
 use super::guarded_client::{TOO_LONG, guarded};
 use super::label_syntax::is_dns_name;
 use super::names::{FIELD_MANAGER, Names};
@@ -43,7 +43,7 @@ pub async fn connect(
     settings: &ClusterSettings,
     limits: &Limits,
     context: Option<&str>,
-) -> Result<(Client, String), ApiError> {
+) -> ApiResult<(Client, String)> {
     const WHAT: &str = "configure the API client";
     let failed = |error: &dyn std::error::Error| ApiError::other(WHAT, chain(error));
     let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings) && context.is_none();
@@ -165,7 +165,7 @@ impl NodeApi {
     ///
     /// # Errors
     /// As any request.
-    pub async fn get(&self) -> Result<NodeView, ApiError> {
+    pub async fn get(&self) -> ApiResult<NodeView> {
         let request = self.nodes.get(&self.node);
         let node = bounded("read the Node", self.limits.deadline, request).await?;
         Ok(NodeView::of(&node))
@@ -175,7 +175,7 @@ impl NodeApi {
     ///
     /// # Errors
     /// As any request.
-    pub async fn patch(&self, patch: &NodePatch) -> Result<NodeView, ApiError> {
+    pub async fn patch(&self, patch: &NodePatch) -> ApiResult<NodeView> {
         const TAINT: &str = "write the taint";
         let own = PatchParams::apply(FIELD_MANAGER);
         let body = patch.body();
@@ -189,14 +189,14 @@ impl NodeApi {
                 (TAINT, own, Patch::Json(operations))
             }
         };
-        let (nodes, deadline) = (&self.nodes, self.limits.deadline);
-        let answer = match patch {
-            NodePatch::Condition(_) => {
-                let request = nodes.patch_status(&self.node, &params, &request);
-                bounded(what, deadline, request).await
+        let (nodes, node) = (&self.nodes, &self.node);
+        let send = async {
+            match patch {
+                NodePatch::Condition(_) => nodes.patch_status(node, &params, &request).await,
+                _ => nodes.patch(node, &params, &request).await,
             }
-            _ => bounded(what, deadline, nodes.patch(&self.node, &params, &request)).await,
         };
+        let answer = bounded(what, self.limits.deadline, send).await;
         let node = answer.map_err(|error| match error.kind {
             // The server answers a failed test as an invalid request.
             ErrorKind::Invalid if what == TAINT => ApiError {
@@ -212,7 +212,7 @@ impl NodeApi {
     ///
     /// # Errors
     /// As any request.
-    pub async fn ledger(&self, lease: &str) -> Result<Option<LedgerLease>, ApiError> {
+    pub async fn ledger(&self, lease: &str) -> ApiResult<Option<LedgerLease>> {
         let request = self.leases.get_opt(lease);
         let lease = bounded("read the budget", self.limits.deadline, request).await?;
         Ok(lease.map(|lease| {
@@ -235,7 +235,7 @@ impl NodeApi {
         name: &str,
         read: Option<&LedgerLease>,
         ledger: &Ledger,
-    ) -> Result<LedgerLease, ApiError> {
+    ) -> ApiResult<LedgerLease> {
         let mut lease = read.map(|read| read.lease.clone()).unwrap_or_default();
         lease.metadata.name = Some(name.to_string());
         lease.metadata.managed_fields = None;
@@ -262,11 +262,7 @@ impl NodeApi {
     ///
     /// # Errors
     /// As any request.
-    pub async fn list_group(
-        &self,
-        selector: &Selector,
-        ledger: &Ledger,
-    ) -> Result<Group, ApiError> {
+    pub async fn list_group(&self, selector: &Selector, ledger: &Ledger) -> ApiResult<Group> {
         let mut group = Group::new();
         let params = ListParams::default().labels_from(selector).limit(PAGE);
         let take = |node: NodeObject| {
@@ -316,7 +312,7 @@ pub(crate) async fn each<K: Clone + Debug + DeserializeOwned>(
     mut params: ListParams,
     limits: Limits,
     mut take: impl FnMut(K),
-) -> Result<(), ApiError> {
+) -> ApiResult<()> {
     loop {
         let page = match bounded(what, limits.list_deadline, api.list(&params)).await {
             Err(error) if error.message.contains(TOO_LONG) && params.limit > Some(1) => {

@@ -3,7 +3,7 @@
 use super::api::{NodeApi, each};
 use super::budget::LEASE;
 use super::desired::Desired;
-use super::error::{ApiError, ErrorKind, bounded};
+use super::error::{ApiResult, ErrorKind, bounded};
 use super::names::Names;
 use super::node::NodeView;
 use super::rate_limit::Limits;
@@ -41,7 +41,7 @@ pub async fn clean(
     one: Option<&str>,
     dry_run: bool,
     mut say: impl FnMut(&str, &[&str]),
-) -> Result<(usize, usize), ApiError> {
+) -> ApiResult<(usize, usize)> {
     let mut params = ListParams::default().limit(PAGE);
     if let Some(name) = one {
         params = params.fields(&format!("metadata.name={name}"));
@@ -85,7 +85,7 @@ async fn clean_leases(
     api: &NodeApi,
     dry_run: bool,
     mut say: impl FnMut(&str, &[&str]),
-) -> Result<usize, ApiError> {
+) -> ApiResult<usize> {
     let limits = Limits::default();
     let params = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
@@ -109,7 +109,7 @@ async fn clean_leases(
 }
 
 /// False if the object was deleted meanwhile: nothing is left to do.
-fn unless_gone<T>(answer: Result<T, ApiError>) -> Result<bool, ApiError> {
+fn unless_gone<T>(answer: ApiResult<T>) -> ApiResult<bool> {
     match answer {
         Ok(_) => Ok(true),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
@@ -117,7 +117,7 @@ fn unless_gone<T>(answer: Result<T, ApiError>) -> Result<bool, ApiError> {
     }
 }
 
-async fn clean_one(api: &NodeApi, mut view: NodeView, names: &Names) -> Result<(), ApiError> {
+async fn clean_one(api: &NodeApi, mut view: NodeView, names: &Names) -> ApiResult<()> {
     let mut conflict = None;
     for _ in 0..ATTEMPTS {
         let Some(patch) = removal(&view, names).next() else {

@@ -78,6 +78,9 @@ pub struct ApiError {
     pub message: String,
 }
 
+/// The answer to a request.
+pub type ApiResult<T> = Result<T, ApiError>;
+
 impl ApiError {
     pub(crate) fn other(what: &'static str, message: impl ToString) -> Self {
         ApiError {
@@ -167,7 +170,7 @@ pub(crate) async fn bounded<T>(
     what: &'static str,
     deadline: Duration,
     request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, ApiError> {
+) -> ApiResult<T> {
     match tokio::time::timeout(deadline, request).await {
         Ok(answer) => answer.map_err(|error| ApiError::of_request(what, &error)),
         Err(_) => Err(ApiError::timeout(what, deadline)),

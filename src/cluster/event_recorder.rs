@@ -6,7 +6,7 @@
 //! name on each attempt, so that a request whose answer is lost makes two.
 
 use super::api::post_params;
-use super::error::{ApiError, ErrorKind, bounded};
+use super::error::{ApiResult, ErrorKind, bounded};
 use super::events::EventRequest;
 use super::names::FIELD_MANAGER;
 use super::rate_limit::Limits;
@@ -117,12 +117,7 @@ impl EventRecorder {
     ///
     /// # Errors
     /// As any request. The event then waits on, unless it was rejected for good.
-    pub async fn publish(
-        &mut self,
-        client: &Client,
-        uid: &str,
-        on_pod: bool,
-    ) -> Result<(), ApiError> {
+    pub async fn publish(&mut self, client: &Client, uid: &str, on_pod: bool) -> ApiResult<()> {
         let Some(request) = self.queue(on_pod).pop_front() else {
             return Ok(());
         };
@@ -153,7 +148,7 @@ impl EventRecorder {
         if deleted { Ok(()) } else { Err(error) }
     }
 
-    async fn create(&self, client: &Client, event: Event) -> Result<Event, ApiError> {
+    async fn create(&self, client: &Client, event: Event) -> ApiResult<Event> {
         let (api, params) = (api(client, &event), post_params());
         let request = api.create(&params, &event);
         match bounded("write an event", self.deadline, request).await {
@@ -163,12 +158,7 @@ impl EventRecorder {
         }
     }
 
-    async fn count_up(
-        &self,
-        client: &Client,
-        earlier: Event,
-        event: Event,
-    ) -> Result<Event, ApiError> {
+    async fn count_up(&self, client: &Client, earlier: Event, event: Event) -> ApiResult<Event> {
         let other_message = event.message != earlier.message;
         let event = Event {
             count: Some(earlier.count.unwrap_or(1).saturating_add(1)),

@@ -21,26 +21,9 @@ pub struct Marks<'a> {
     pub owner: Option<(&'a str, &'a str)>,
 }
 
-const KUBEFLOW_JOB: &str = "training.kubeflow.org/job-name";
-const KUBEFLOW_OPERATOR: &str = "training.kubeflow.org/operator-name";
-const KUBEFLOW_INDEX: &str = "training.kubeflow.org/replica-index";
-const TRAINER_PREFIX: &str = "trainer.kubeflow.org/";
 const JOBSET: &str = "jobset.sigs.k8s.io/jobset-name";
-const JOBSET_REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
-const JOBSET_INDEX: &str = "jobset.sigs.k8s.io/job-index";
-const LWS: &str = "leaderworkerset.sigs.k8s.io/name";
-const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
-const LWS_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
-const VOLCANO: &str = "volcano.sh/job-name";
-const VOLCANO_INDEX: &str = "volcano.sh/task-index";
 const RAY: &str = "ray.io/cluster";
-const RAY_FROM_KIND: &str = "ray.io/originated-from-crd";
-const RAY_FROM_NAME: &str = "ray.io/originated-from-cr-name";
-const KUEUE_GROUP: &str = "kueue.x-k8s.io/pod-group-name";
-const KUEUE_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
 const BATCH: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
-const BATCH_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Marks that name the job, the more specific first, and the job's kind: of Kubeflow's operators before
 /// they had one prefix, then of others.
@@ -52,10 +35,10 @@ const NAMED: [(&str, &str); 11] = [
     ("xgboost-job-name", "XGBoostJob"),
     ("mxnet-job-name", "MXJob"),
     (JOBSET, "JobSet"),
-    (LWS, "LeaderWorkerSet"),
-    (VOLCANO, "Volcano"),
+    ("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
+    ("volcano.sh/job-name", "Volcano"),
     (RAY, "RayCluster"),
-    (KUEUE_GROUP, "PodGroup"),
+    ("kueue.x-k8s.io/pod-group-name", "PodGroup"),
 ];
 
 /// What `training.kubeflow.org/operator-name` begins with.
@@ -98,7 +81,7 @@ pub fn job(marks: &Marks<'_>) -> Option<Job> {
 }
 
 fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
-    if let Some(name) = marks.label(KUBEFLOW_JOB) {
+    if let Some(name) = marks.label("training.kubeflow.org/job-name") {
         return Some((kubeflow_kind(marks), name));
     }
     let mut named = NAMED.into_iter();
@@ -107,8 +90,10 @@ fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
     {
         // A TrainJob's pods are those of the JobSet that it makes under its own name.
         let mut keys = marks.labels.keys();
-        let trainer = key == JOBSET && keys.any(|key| key.starts_with(TRAINER_PREFIX));
-        let ray = marks.label(RAY_FROM_KIND).zip(marks.label(RAY_FROM_NAME));
+        let trainer = key == JOBSET && keys.any(|key| key.starts_with("trainer.kubeflow.org/"));
+        let ray = marks
+            .label("ray.io/originated-from-crd")
+            .zip(marks.label("ray.io/originated-from-cr-name"));
         return match key {
             RAY if ray.is_some() => ray,
             _ => Some((if trainer { "TrainJob" } else { kind }, name)),
@@ -126,7 +111,9 @@ fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
 }
 
 fn kubeflow_kind<'a>(marks: &Marks<'a>) -> &'a str {
-    let operator = marks.label(KUBEFLOW_OPERATOR).unwrap_or("");
+    let operator = marks
+        .label("training.kubeflow.org/operator-name")
+        .unwrap_or("");
     let known = OPERATORS
         .iter()
         .find(|(begins, _)| operator.starts_with(begins));
@@ -145,7 +132,7 @@ fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
         // The mirror of a static pod.
         "Node" => None,
         "ReplicaSet" => {
-            let hash = marks.label(TEMPLATE_HASH);
+            let hash = marks.label("pod-template-hash");
             let stem = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
             Some(stem.map_or((kind, name), |stem| ("Deployment", stem)))
         }
@@ -156,23 +143,28 @@ fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
 /// Whether the pod's gang is meant to have more than one pod. Proof of several outweighs proof of one:
 /// a variable may be left over from a template.
 pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) -> Option<bool> {
-    let sizes = [LWS_SIZE, KUEUE_COUNT]
-        .into_iter()
-        .filter_map(|key| marks.number(key))
-        .map(|size| size > 1);
+    let sizes = [
+        "leaderworkerset.sigs.k8s.io/size",
+        "kueue.x-k8s.io/pod-group-total-count",
+    ]
+    .into_iter()
+    .filter_map(|key| marks.number(key))
+    .map(|size| size > 1);
     // An index above 0 proves a second pod, but not in a plain Job, whose pods may be independent.
     let in_jobset = marks.either(JOBSET).is_some();
     let indexed = [
-        (KUBEFLOW_INDEX, true),
-        (LWS_INDEX, true),
-        (VOLCANO_INDEX, true),
-        (JOBSET_INDEX, true),
-        (BATCH_INDEX, in_jobset),
+        ("training.kubeflow.org/replica-index", true),
+        ("leaderworkerset.sigs.k8s.io/worker-index", true),
+        ("volcano.sh/task-index", true),
+        ("jobset.sigs.k8s.io/job-index", true),
+        ("batch.kubernetes.io/job-completion-index", in_jobset),
     ]
     .into_iter()
     .filter(|(key, tells)| *tells && marks.number(key).is_some_and(|index| index > 0))
     .map(|_| true);
-    let replicas = marks.number(JOBSET_REPLICAS).filter(|count| *count > 1);
+    let replicas = marks
+        .number("jobset.sigs.k8s.io/replicatedjob-replicas")
+        .filter(|count| *count > 1);
     let told = containers.values().filter_map(by_variables);
     let all = sizes
         .chain(indexed)

@@ -53,8 +53,7 @@ impl Names {
     /// Whether it is the key of the taint that a node joins with, under this prefix or a former one:
     /// the provisioner may still use that.
     pub fn is_startup_taint(&self, key: &str) -> bool {
-        let under = |prefix: &String| key.strip_prefix(prefix.as_str()) == Some(STARTUP);
-        under(&self.prefix) || self.former.iter().any(under)
+        self.without_prefix(key) == Some(STARTUP)
     }
 
     /// Annotation by which an operator mutes checks and the taint.
@@ -80,11 +79,13 @@ impl Names {
 
     /// Whether a label is one of ours, under this prefix or a former one.
     pub fn is_own_label(&self, key: &str) -> bool {
-        let under = |prefix: &String| {
-            key.strip_prefix(prefix.as_str())
-                .is_some_and(|name| LABELS.contains(&name))
-        };
-        under(&self.prefix) || self.former.iter().any(under)
+        (self.without_prefix(key)).is_some_and(|name| LABELS.contains(&name))
+    }
+
+    /// The name behind this prefix or a former one.
+    fn without_prefix<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let mut prefixes = [&self.prefix].into_iter().chain(&self.former);
+        prefixes.find_map(|prefix| key.strip_prefix(prefix.as_str()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! by a patch that changes nothing, in a dry run.
 
 use super::api::{self, NodeApi};
-use super::error::{ApiError, ErrorKind, bounded};
+use super::error::{ApiError, ApiResult, ErrorKind, bounded};
 use super::names::{FIELD_MANAGER, Names};
 use super::rate_limit::{self, Limits};
 use super::settings::ClusterSettings;
@@ -63,7 +63,7 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
 ///
 /// # Errors
 /// When the server does not answer in time, or refuses the list.
-pub async fn reach(api: &NodeApi, limits: Limits) -> Result<Reach, ApiError> {
+pub async fn reach(api: &NodeApi, limits: Limits) -> ApiResult<Reach> {
     let nodes = api.nodes();
     let two = ListParams::default().limit(2);
     let some = bounded("list two nodes", limits.list_deadline, nodes.list(&two)).await?;

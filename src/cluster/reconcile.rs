@@ -82,7 +82,7 @@ pub fn reconcile(
     Patches {
         labels: labels(desired, node).map(NodePatch::Labels),
         stray_labels: stray_labels(desired, node, names).map(NodePatch::StrayLabels),
-        taints: taints(&desired.taint, desired.end_startup, node, names, effect),
+        taints: taints(desired, node, names, effect),
         condition: condition.map(|(why, body)| (why, NodePatch::Condition(body))),
     }
 }
@@ -202,15 +202,14 @@ fn seconds(at: jiff::Timestamp) -> String {
 /// The patch of our taints, guarded by the list as it was found, and where our taint is added by the
 /// version of the object as well: see [`super::budget`].
 fn taints(
-    desired: &WantedTaint,
-    end_startup: bool,
+    desired: &Desired,
     node: &NodeView,
     names: &Names,
     effect: TaintEffect,
 ) -> Option<TaintPatch> {
     let ours = names.taint();
     let joins = |taint: &Value| names.is_startup_taint(text(taint, "key"));
-    let wanted = wanted_taints(desired, end_startup, node, names, effect);
+    let wanted = wanted_taints(desired, node, names, effect);
     let found = node.taints.as_deref().unwrap_or_default();
     if wanted == found {
         return None;
@@ -239,21 +238,20 @@ fn taints(
 
 /// The taints as they should be: others' as they are, ours once.
 fn wanted_taints(
-    desired: &WantedTaint,
-    end_startup: bool,
+    desired: &Desired,
     node: &NodeView,
     names: &Names,
     effect: TaintEffect,
 ) -> Vec<Value> {
     let ours = names.taint();
     let former = names.former_taints();
-    let keep = *desired == WantedTaint::Keep;
+    let keep = desired.taint == WantedTaint::Keep;
     let mut wanted: Vec<Value> = Vec::new();
     let mut placed = false;
     for taint in node.taints() {
         let key = text(taint, "key");
         let keep = if key == ours {
-            if let WantedTaint::Present { value } = desired
+            if let WantedTaint::Present { value } = &desired.taint
                 && !placed
             {
                 wanted.push(as_wanted(taint, &ours, value, effect));
@@ -264,13 +262,13 @@ fn wanted_taints(
             keep
         } else {
             // The startup taint is ended by proof, or replaced by ours in this very patch.
-            !names.is_startup_taint(key) || !(end_startup || desired.is_present())
+            !names.is_startup_taint(key) || !(desired.end_startup || desired.taint.is_present())
         };
         if keep {
             wanted.push(taint.clone());
         }
     }
-    if let WantedTaint::Present { value } = desired
+    if let WantedTaint::Present { value } = &desired.taint
         && !placed
     {
         wanted.push(as_wanted(&json!({}), &ours, value, effect));

@@ -63,27 +63,21 @@ impl fmt::Display for BudgetMax {
     }
 }
 
-/// Text that cannot be parsed as a budget.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a budget: {0:?}; write a number of nodes (\"3\") or 1% to 100% of them (\"10%\")")]
-pub struct BadBudget(pub String);
-
 impl FromStr for BudgetMax {
-    type Err = BadBudget;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || BadBudget(text.to_string());
         let number = |digits: &str| {
             let plain = digits.bytes().all(|b| b.is_ascii_digit());
-            digits.parse::<u32>().ok().filter(|_| plain).ok_or_else(bad)
+            digits.parse::<u32>().ok().filter(|_| plain)
         };
-        match text.strip_suffix('%') {
-            Some(digits) => match number(digits)? {
-                percent @ 1..=100 => Ok(BudgetMax::Percent(percent)),
-                _ => Err(bad()),
-            },
+        let budget = match text.strip_suffix('%') {
+            Some(digits) => (number(digits).filter(|percent| (1..=100).contains(percent)))
+                .map(BudgetMax::Percent),
             None => number(text).map(BudgetMax::Nodes),
-        }
+        };
+        let right = "write a number of nodes (\"3\") or 1% to 100% of them (\"10%\")";
+        budget.ok_or_else(|| format!("not a budget: {text:?}; {right}"))
     }
 }
 

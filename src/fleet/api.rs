@@ -5,7 +5,7 @@ use super::agent_client::PORT;
 use super::{FleetNode, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
-use crate::cluster::error::{ApiError, ErrorKind, bounded};
+use crate::cluster::error::{ApiError, ApiResult, ErrorKind, bounded};
 use crate::cluster::names::Names;
 use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
@@ -59,7 +59,7 @@ impl FleetApi {
     ///
     /// # Errors
     /// When the server refuses, or does not answer in time.
-    pub async fn list(&self, selector: &str) -> Result<Vec<FleetNode>, ApiError> {
+    pub async fn list(&self, selector: &str) -> ApiResult<Vec<FleetNode>> {
         let mut rows = Vec::new();
         let params = ListParams::default().labels(selector).limit(PAGE);
         let take = |node: NodeObject| rows.push(self.row(&node));
@@ -77,7 +77,7 @@ impl FleetApi {
         namespace: &str,
         node: &str,
         style: Option<Style>,
-    ) -> Result<String, ApiError> {
+    ) -> ApiResult<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let params = ListParams::default()
             .labels(AGENTS)
@@ -110,7 +110,7 @@ impl FleetApi {
         node: &str,
         targets: Option<&BTreeSet<String>>,
         until: Option<Timestamp>,
-    ) -> Result<Option<String>, ApiError> {
+    ) -> ApiResult<Option<String>> {
         const WHAT: &str = "write the mute annotation";
         let key = self.names.mute();
         let mut conflict = None;
@@ -144,7 +144,7 @@ impl FleetApi {
     ///
     /// # Errors
     /// When the server refuses, or does not answer in time.
-    pub async fn accept(&self, node: &str, at: Timestamp) -> Result<(), ApiError> {
+    pub async fn accept(&self, node: &str, at: Timestamp) -> ApiResult<()> {
         const WHAT: &str = "write the accept annotation";
         let found = self.ask("read the Node", self.nodes().get(node)).await?;
         let key = self.names.accept();
@@ -162,7 +162,7 @@ impl FleetApi {
         key: &str,
         text: Option<&str>,
         version: Option<String>,
-    ) -> Result<(), ApiError> {
+    ) -> ApiResult<()> {
         let params = PatchParams {
             field_manager: Some(MANAGER.into()),
             ..PatchParams::default()
@@ -180,7 +180,7 @@ impl FleetApi {
         &self,
         what: &'static str,
         request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, ApiError> {
+    ) -> ApiResult<T> {
         bounded(what, self.limits.deadline, request).await
     }
 }

@@ -31,11 +31,7 @@ pub fn targets<'a>(
     if targets.is_empty() {
         targets.insert(TAINT.into());
     }
-    if complaints.is_empty() {
-        Ok(targets)
-    } else {
-        Err(complaints)
-    }
+    (complaints.is_empty().then_some(targets)).ok_or(complaints)
 }
 
 /// When a mute that begins now ends, to the second.
@@ -43,8 +39,7 @@ pub fn targets<'a>(
 /// # Errors
 /// Why the text is not taken: not a duration, zero, or too long.
 pub fn end(length: &str, now: Timestamp) -> Result<Timestamp, String> {
-    let span: Result<Span, _> = length.parse();
-    let span = span.map_err(|error| error.to_string())?.duration();
+    let span = length.parse::<Span>()?.duration();
     if span.as_secs() == 0 {
         return Err(format!("{length:?} is shorter than a second"));
     }

@@ -26,11 +26,7 @@ pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
             None => complaints.push(format!("line {}: {target:?} is not an address", number + 1)),
         }
     }
-    if complaints.is_empty() {
-        Ok(targets)
-    } else {
-        Err(complaints)
-    }
+    (complaints.is_empty().then_some(targets)).ok_or(complaints)
 }
 
 /// Asks every agent; one that does not answer is a row, too.

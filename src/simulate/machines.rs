@@ -6,7 +6,7 @@ use super::node::set_link;
 use super::render::groups;
 use super::spec::*;
 use crate::check::profile::by_type;
-use crate::observe::netdev::{DcbFacts, Trust};
+use crate::observe::netdev::DcbFacts;
 use crate::observe::vf::{VfLink, VfLinks};
 use crate::units::Bdf;
 use serde::Deserialize;
@@ -307,17 +307,10 @@ fn function(
 }
 
 /// PFC on the given priorities, DSCP trusted, two thirds of the bandwidth for RDMA.
-fn lossless(pfc: u8) -> DcbFacts {
-    DcbFacts {
-        pfc_enabled: Some(pfc),
-        pfc_cap: Some(8),
-        ets_tc_bandwidth: Some([34, 0, 0, 66, 0, 0, 0, 0]),
-        ets_prio_tc: Some([0, 0, 0, 3, 0, 0, 0, 0]),
-        dscp_to_priority: BTreeMap::from([(26, 3), (48, 6)]),
-        trust: Some(Trust::Dscp),
-        dcbx: Some(0x1 | 0x8),
-        prio_to_buffer: Some([0, 0, 0, 1, 0, 0, 0, 0]),
-    }
+fn lossless(pfc: u8) -> Option<DcbFacts> {
+    let dcb: DcbFacts = serde_json::from_str(include_str!("data/dcb.json")).ok()?;
+    let pfc_enabled = Some(pfc);
+    Some(DcbFacts { pfc_enabled, ..dcb })
 }
 
 impl Machine {
@@ -509,7 +502,7 @@ fn add_functions(
         if let (Some(kind), Some(netdev)) = (kind, spec.netdevs.last_mut()) {
             // PFC is on for priority 3 unless the rail is lossy.
             let pfc = if group.lossy { 0 } else { 1 << 3 };
-            netdev.dcb = kind.dcb.then(|| lossless(pfc));
+            netdev.dcb = lossless(pfc).filter(|_| kind.dcb);
             let statistics = kind.ethtool.as_ref();
             netdev.ethtool =
                 statistics.map(|(driver, table)| (driver.clone(), ethtool(table, seed, pfc)));

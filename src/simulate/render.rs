@@ -37,8 +37,31 @@ fn numbered(names: &str, number: u32, unknown: &str) -> String {
     format!("{number}: {name}")
 }
 
+/// The parts of a node that differ from those before, by a name of each. A part that is gone is empty.
+pub(super) fn changed(before: &NodeSpec, now: &NodeSpec) -> Vec<(String, Tree)> {
+    let mut parts = vec![("host".to_string(), host(now))];
+    for (bdf, pci) in now
+        .pci
+        .iter()
+        .filter(|(bdf, pci)| before.pci.get(*bdf) != Some(pci))
+    {
+        parts.push((bdf.clone(), function(now, pci)));
+    }
+    let rdma = |name: &str| format!("rdma/{name}");
+    for of in (now.rdma.iter()).filter(|of| before.device(&of.name) != Some(of)) {
+        parts.push((rdma(&of.name), device(now, of)));
+    }
+    for of in (before.rdma.iter()).filter(|of| now.device(&of.name).is_none()) {
+        parts.push((rdma(&of.name), Tree::default()));
+    }
+    for of in (now.netdevs.iter()).filter(|of| before.netdev(&of.name) != Some(of)) {
+        parts.push((format!("net/{}", of.name), netdev(now, of)));
+    }
+    parts
+}
+
 /// A PCI function with its class and bus links (drivers/pci/pci-sysfs.c).
-pub(super) fn function(spec: &NodeSpec, pci: &PciSpec) -> Tree {
+fn function(spec: &NodeSpec, pci: &PciSpec) -> Tree {
     let mut tree = Tree::default();
     let (bdf, path) = (pci.bdf, spec.pci_path(pci.bdf));
     tree.lines(
@@ -129,7 +152,7 @@ fn config_space(pci: &PciSpec) -> Vec<u8> {
 }
 
 /// An RDMA device (drivers/infiniband/core/sysfs.c).
-pub(super) fn device(spec: &NodeSpec, device: &RdmaSpec) -> Tree {
+fn device(spec: &NodeSpec, device: &RdmaSpec) -> Tree {
     let mut tree = Tree::default();
     let (name, path) = (&device.name, spec.rdma_path(device));
     let node_type = numbered(NODE_TYPES, device.node_type, "<unknown>");
@@ -261,7 +284,7 @@ pub(super) fn groups(value: u64) -> String {
 
 /// A network device (net/core/net-sysfs.c), with the ethtool, DCB and VF answers that a directory
 /// tree holds as files.
-pub(super) fn netdev(spec: &NodeSpec, netdev: &NetdevSpec) -> Tree {
+fn netdev(spec: &NodeSpec, netdev: &NetdevSpec) -> Tree {
     let mut tree = Tree::default();
     let (name, path) = (&netdev.name, spec.netdev_path(netdev));
     let up = netdev.admin_up && netdev.carrier;
@@ -324,11 +347,11 @@ fn recorded_answers(tree: &mut Tree, netdev: &NetdevSpec) {
     }
     if let Some(dcb) = &netdev.dcb {
         let json = serde_json::to_vec(dcb).unwrap_or_default();
-        tree.file(replay::dcb_path(name), json);
+        tree.file(replay::json_path("dcb", name), json);
     }
     if let Some(links) = &netdev.vf_links {
         let json = serde_json::to_vec(links).unwrap_or_default();
-        tree.file(replay::vf_links_path(name), json);
+        tree.file(replay::json_path("vf_links", name), json);
     }
 }
 
@@ -344,7 +367,7 @@ fn hardware_address(netdev: &NetdevSpec) -> String {
 }
 
 /// What belongs to the node as a whole: `/proc`, DMI, modules, buses, the NVIDIA driver.
-pub(super) fn host(spec: &NodeSpec) -> Tree {
+fn host(spec: &NodeSpec) -> Tree {
     let mut tree = Tree::default();
     let cpu = match (spec.arch.as_str(), spec.hypervisor) {
         ("aarch64", _) => "CPU implementer\t: 0x41",

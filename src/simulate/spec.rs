@@ -283,6 +283,10 @@ impl NodeSpec {
         self.netdevs.iter_mut().find(|netdev| netdev.name == name)
     }
 
+    pub(super) fn function_mut(&mut self, bdf: Bdf) -> Option<&mut PciSpec> {
+        self.pci.get_mut(&bdf.to_string())
+    }
+
     /// Path of a PCI function below the root: `sys/devices/pci0000:15/0000:15:01.0/…`.
     pub fn pci_path(&self, bdf: Bdf) -> String {
         let spec = self.pci.get(&bdf.to_string());

@@ -1,14 +1,13 @@
 //! Colours for terminals, which logs keep.
 
-use regex::Regex;
+use crate::source::parse::{Pattern, pattern};
 use std::borrow::Cow;
-use std::sync::LazyLock;
+
+/// A colour's code, or what is left of one.
+static CODE: Pattern = Pattern::new(|| pattern(r"(?s)\x1b(?:\[[0-9;]*.?)?"));
 
 /// Without ANSI colours (`dmesg -L`, Ray, shippers that keep them), with and without their escape byte.
 pub(crate) fn without_colour(text: &str) -> Cow<'_, str> {
-    // Building from a constant cannot fail.
-    static CODE: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?s)\x1b(?:\[[0-9;]*.?)?").ok());
     if !text.contains('\u{1b}') {
         return Cow::Borrowed(text);
     }

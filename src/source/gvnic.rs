@@ -75,16 +75,15 @@ fn name(bdf: Bdf) -> String {
 /// observable.
 pub fn read_link(host: &Host, device: &RdmaDevice) -> LinkFacts {
     let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
-    let (carrier, speed) = match name
-        .map(|name| netdev::read(host, name, &mut netdev::LastSpeed::default()))
-    {
+    let (mut carrier, mut speed) = (Reading::NotObservable, Reading::NotObservable);
+    if let Some(name) = name {
+        let facts = netdev::read(host, name, &mut netdev::LastSpeed::default());
+        (carrier, speed) = (facts.carrier, facts.speed_mbps);
         // One that is administratively down answers with EINVAL.
-        Some(facts) if facts.carrier == Reading::NotObservable && facts.admin_up == Some(false) => {
-            (Reading::Value(false), facts.speed_mbps)
+        if carrier == Reading::NotObservable && facts.admin_up == Some(false) {
+            carrier = Reading::Value(false);
         }
-        Some(facts) => (facts.carrier, facts.speed_mbps),
-        None => (Reading::NotObservable, Reading::NotObservable),
-    };
+    }
     LinkFacts {
         state: carrier.clone().map(|up| match up {
             true => PortState::Active,

@@ -3,8 +3,19 @@
 
 use crate::host::Host;
 use crate::source::tree;
+use regex::Regex;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::LazyLock;
+
+/// A pattern that is built once, by the thread that first uses it: building needs more stack than the
+/// agent's threads have, so that these patterns are for commands and for what those threads rarely meet.
+pub type Pattern = LazyLock<Option<Regex>>;
+
+/// Builds a pattern; of one that is a constant that cannot fail.
+pub fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(text).ok()
+}
 
 /// Longest word kept: what is read here ends up in labels and tables.
 const MAX_WORD: usize = 128;

@@ -8,20 +8,13 @@ use crate::source::tree;
 use std::path::Path;
 
 /// PMA counters, in words of four bytes.
-const PMA: [&str; 2] = ["port_xmit_data", "port_rcv_data"];
+const PMA: &str = "port_xmit_data port_rcv_data";
 
 /// Hardware counters of bytes: EFA and bnxt_re; irdma.
-const BYTES: [&str; 6] = [
-    "tx_bytes",
-    "rx_bytes",
-    "ip4InOctets",
-    "ip4OutOctets",
-    "ip6InOctets",
-    "ip6OutOctets",
-];
+const BYTES: &str = "tx_bytes rx_bytes ip4InOctets ip4OutOctets ip6InOctets ip6OutOctets";
 
 /// Hardware counters of packets: rxe has no others.
-const PACKETS: [&str; 2] = ["sent_pkts", "rcvd_pkts"];
+const PACKETS: &str = "sent_pkts rcvd_pkts";
 
 /// A packet counts as this many bytes: the smallest usual path MTU of RoCE.
 const PACKET_BYTES: u64 = 1024;
@@ -44,7 +37,7 @@ pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> DeviceMoved {
     for port in 1..=ports.min(u32::from(u8::MAX)) {
         let dir = port_dir(device, port);
         let words = match pma {
-            true => sum(host, &dir.join("counters"), &PMA, 4),
+            true => sum(host, &dir.join("counters"), PMA, 4),
             false => Reading::Absent,
         };
         if words == Reading::NotObservable {
@@ -52,20 +45,20 @@ pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> DeviceMoved {
         }
         let hw = dir.join("hw_counters");
         let moved = (words.into_value())
-            .or_else(|| sum(host, &hw, &BYTES, 1).into_value())
-            .or_else(|| sum(host, &hw, &PACKETS, PACKET_BYTES).into_value());
+            .or_else(|| sum(host, &hw, BYTES, 1).into_value())
+            .or_else(|| sum(host, &hw, PACKETS, PACKET_BYTES).into_value());
         if let Some(moved) = moved {
             total = Some(total.unwrap_or(0).saturating_add(moved));
         }
     }
-    let of_device = || sum(host, &class_dir(device).join("hw_counters"), &BYTES, 1).into_value();
+    let of_device = || sum(host, &class_dir(device).join("hw_counters"), BYTES, 1).into_value();
     (total.or_else(of_device)).map_or(DeviceMoved::Untold, DeviceMoved::Bytes)
 }
 
 /// The sum of the counters that are there, in bytes; not observable where one refuses.
-fn sum(host: &Host, dir: &Path, names: &[&str], unit: u64) -> Reading<u64> {
+fn sum(host: &Host, dir: &Path, names: &str, unit: u64) -> Reading<u64> {
     let mut total: Reading<u64> = Reading::Absent;
-    for name in names {
+    for name in names.split(' ') {
         match tree::read_u64(host, dir.join(name)) {
             Reading::Value(value) => {
                 let so_far = total.value().copied().unwrap_or(0);

@@ -16,14 +16,10 @@ pub fn ethtool_path(name: &str) -> String {
     format!("selvage/ethtool/{name}")
 }
 
-/// Path of a network device's recorded DCB settings: [`DcbFacts`] as JSON.
-pub fn dcb_path(name: &str) -> String {
-    format!("selvage/dcb/{name}.json")
-}
-
-/// Path of recorded link states of a network device's virtual functions: [`VfLinks`] as JSON.
-pub fn vf_links_path(name: &str) -> String {
-    format!("selvage/vf_links/{name}.json")
+/// Path of what is recorded of a network device as JSON: its DCB settings ([`DcbFacts`], `dcb`), or the
+/// link states of its virtual functions ([`VfLinks`], `vf_links`).
+pub fn json_path(what: &str, name: &str) -> String {
+    format!("selvage/{what}/{name}.json")
 }
 
 /// Recorded ethtool statistics of `name`.
@@ -76,12 +72,12 @@ pub fn queue_pairs(host: &Host) -> Reading<QueuePairs> {
 
 /// Recorded DCB settings of `name`.
 pub fn dcb(host: &Host, name: &str) -> Reading<DcbFacts> {
-    json(host, &dcb_path(name))
+    json(host, &json_path("dcb", name))
 }
 
 /// Recorded link states of `name`'s virtual functions.
 pub fn vf_links(host: &Host, name: &str) -> Reading<VfLinks> {
-    json(host, &vf_links_path(name))
+    json(host, &json_path("vf_links", name))
 }
 
 fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {

@@ -43,13 +43,13 @@ mod tests {
                 tree.files("sys/class/net/ens1/device", &[("sriov_numvfs", numvfs)]);
             }
             if let Some(text) = text {
-                tree.file(&replay::vf_links_path("ens1"), text);
+                tree.file(&replay::json_path("vf_links", "ens1"), text);
             }
             assert_eq!(links(&tree.host(), "ens1"), want, "{case}");
         }
         let tree = TestTree::new();
         tree.files("sys/class/net/ens1/device", &[("sriov_numvfs", "2")]);
-        tree.file(&replay::vf_links_path("ens1"), "{\"states\":7}");
+        tree.file(&replay::json_path("vf_links", "ens1"), "{\"states\":7}");
         let got = links(&tree.host(), "ens1");
         assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Malformed));
     }

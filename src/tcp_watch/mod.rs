@@ -72,6 +72,9 @@ pub(crate) fn gpu_pods(
     pods
 }
 
+/// Traffic by the UID of pods.
+type Pods = BTreeMap<String, PodTraffic>;
+
 /// State from one look to the next.
 #[derive(Debug, Default)]
 pub(crate) struct TcpWatch<V> {
@@ -199,7 +202,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
     fn queue_pairs(
         &mut self,
         host: &Host,
-        pods: &mut BTreeMap<String, PodTraffic>,
+        pods: &mut Pods,
         threshold: u64,
         now: Millis,
     ) -> NodeRdma {
@@ -240,7 +243,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
         }
     }
 
-    fn rdma_rates(&mut self, host: &Host, pods: &mut BTreeMap<String, PodTraffic>, now: Millis) {
+    fn rdma_rates(&mut self, host: &Host, pods: &mut Pods, now: Millis) {
         let owned = pods.values().filter_map(|pod| match &pod.qps {
             PodQps::Known(owned) => Some(&owned.devices),
             _ => None,

@@ -2,9 +2,9 @@
 
 use crate::host::Host;
 use crate::observe::snapshot::NetnsMode;
-use crate::source::netlink::NetlinkError;
 use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
+use crate::source::netlink::{Answer, NetlinkError};
 use crate::source::replay::{self, QueuePairs};
 
 /// One device, with the numbers that cost no firmware command.
@@ -57,7 +57,7 @@ impl Netlink {
         }
     }
 
-    fn client(&mut self) -> Result<&mut Client, NetlinkError> {
+    fn client(&mut self) -> Answer<&mut Client> {
         if self.tree.is_some() {
             return Err(NetlinkError::NotAvailable);
         }
@@ -72,7 +72,7 @@ impl Netlink {
     }
 
     /// After a failure the socket may hold the rest of an answer: the next request gets a new one.
-    fn asked<T>(&mut self, what: &str, got: Result<T, NetlinkError>) -> Result<T, String> {
+    fn asked<T>(&mut self, what: &str, got: Answer<T>) -> Result<T, String> {
         got.map_err(|error| {
             self.client = None;
             format!("{what}: {error}")

@@ -199,19 +199,21 @@ fn add_answers(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
             add_text(host, tree, replay::ethtool_path(name), text);
         }
     }
-    let dcb = (snapshot.dcb.iter())
-        .filter_map(|(name, facts)| Some((replay::dcb_path(name), json(facts.value.value()?)?)));
-    let functions = (snapshot.vf_links.iter()).filter_map(|(name, links)| {
-        let path = replay::vf_links_path(name);
-        Some((path, json(links.value.value()?)?))
-    });
-    for (path, text) in dcb.chain(functions) {
-        add_text(host, tree, path, text);
+    let mut add_json = |what: &str, name: &str, text: serde_json::Result<String>| {
+        if let Ok(text) = text {
+            add_text(host, tree, replay::json_path(what, name), text);
+        }
+    };
+    for (name, facts) in &snapshot.dcb {
+        if let Reading::Value(facts) = &facts.value {
+            add_json("dcb", name, serde_json::to_string(facts));
+        }
     }
-}
-
-fn json(facts: &impl serde::Serialize) -> Option<String> {
-    serde_json::to_string(facts).ok()
+    for (name, links) in &snapshot.vf_links {
+        if let Reading::Value(links) = &links.value {
+            add_json("vf_links", name, serde_json::to_string(links));
+        }
+    }
 }
 
 #[cfg(test)]

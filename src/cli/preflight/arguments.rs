@@ -1,7 +1,7 @@
 //! The command line of `selvage preflight`, and the environment variables that replace its flags.
 
 use crate::cli::check::FailOn;
-use crate::units::{BadSpan, Span};
+use crate::units::Span;
 use clap::builder::{FalseyValueParser, Resettable};
 use clap::{Arg, Args, Command};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    let Span(time) = text.parse().map_err(|error: BadSpan| error.to_string())?;
+    let Span(time) = text.parse()?;
     match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
         true => Ok(time),
         false => Err("not between 100ms and 1h".into()),

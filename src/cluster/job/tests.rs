@@ -1,5 +1,21 @@
 use super::*;
 
+const KUBEFLOW_JOB: &str = "training.kubeflow.org/job-name";
+const KUBEFLOW_OPERATOR: &str = "training.kubeflow.org/operator-name";
+const KUBEFLOW_INDEX: &str = "training.kubeflow.org/replica-index";
+const JOBSET_REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
+const LWS: &str = "leaderworkerset.sigs.k8s.io/name";
+const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+const LWS_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+const VOLCANO: &str = "volcano.sh/job-name";
+const VOLCANO_INDEX: &str = "volcano.sh/task-index";
+const RAY_FROM_KIND: &str = "ray.io/originated-from-crd";
+const RAY_FROM_NAME: &str = "ray.io/originated-from-cr-name";
+const KUEUE_GROUP: &str = "kueue.x-k8s.io/pod-group-name";
+const KUEUE_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
+const BATCH_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
 type Pairs = &'static [(&'static str, &'static str)];
 
 fn map(pairs: Pairs) -> BTreeMap<String, String> {

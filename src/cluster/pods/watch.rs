@@ -3,7 +3,7 @@
 use super::object::PodObject;
 use super::table::{Health, PodTable};
 use crate::cluster::api;
-use crate::cluster::error::{ApiError, ErrorKind};
+use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
 use crate::cluster::guarded_client::TOO_LONG;
 use crate::cluster::rate_limit::{self, Limits};
 use crate::cluster::settings::ClusterSettings;
@@ -118,7 +118,7 @@ impl PodWatch {
         &mut self,
         client: &mut Option<Client>,
         out: &watch::Sender<Arc<PodTable>>,
-    ) -> Result<Infallible, ApiError> {
+    ) -> ApiResult<Infallible> {
         let client = match client {
             Some(client) => client,
             None => client.insert(api::connect(&self.settings, &self.limits, None).await?.0),

@@ -106,13 +106,7 @@ fn ours(value: &str, effect: &str) -> Value {
 /// Applies the patch as the API server would, and checks what every patch must hold.
 fn patched(taints: &Value, want: &Desired) -> Option<(Vec<Value>, TaintPatch)> {
     let view = node(json!({}), taints.clone(), json!([]));
-    let patch = super::taints(
-        &want.taint,
-        want.end_startup,
-        &view,
-        &names(),
-        TaintEffect::NoSchedule,
-    )?;
+    let patch = super::taints(want, &view, &names(), TaintEffect::NoSchedule)?;
     let operations: json_patch::Patch = serde_json::from_value(patch.patch.body()).unwrap();
     let object = |taints: &Value, version: &str| {
         let mut object = json!({"metadata": {"resourceVersion": version}, "spec": {}});
@@ -320,13 +314,7 @@ fn the_startup_taint_of_a_former_prefix_ends_as_well() {
         ),
     ] {
         let wanted = wanted(&[], taint.clone(), end);
-        let patch = taints(
-            &wanted.taint,
-            wanted.end_startup,
-            &view,
-            &names(),
-            TaintEffect::NoSchedule,
-        );
+        let patch = taints(&wanted, &view, &names(), TaintEffect::NoSchedule);
         assert_eq!(patch.is_some_and(|p| p.ends_startup), ends, "{taint:?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::Writer;
 use crate::cluster::api::NodeApi;
 use crate::cluster::desired::{self, Desired, WantedTaint};
-use crate::cluster::error::{ApiError, ErrorKind};
+use crate::cluster::error::{ApiResult, ErrorKind};
 use crate::cluster::rate_limit::Gate;
 use crate::cluster::reconcile::{ConditionWrite, NodePatch, Patches, reconcile};
 use crate::report::Report;
@@ -14,11 +14,7 @@ const OVERDUE: Duration = Duration::from_secs(1);
 
 impl Writer {
     /// Writes what differs between the Node and what the report wants of it.
-    pub(super) async fn reconcile(
-        &mut self,
-        api: &NodeApi,
-        report: &Report,
-    ) -> Result<(), ApiError> {
+    pub(super) async fn reconcile(&mut self, api: &NodeApi, report: &Report) -> ApiResult<()> {
         self.gates.requeue = None;
         let context = &self.context;
         let Some(mut desired) = desired::desired(report, &context.settings, &context.names) else {
@@ -79,7 +75,7 @@ impl Writer {
         self.view.as_ref().map(patches).unwrap_or_default()
     }
 
-    async fn write_labels(&mut self, api: &NodeApi, desired: &Desired) -> Result<(), ApiError> {
+    async fn write_labels(&mut self, api: &NodeApi, desired: &Desired) -> ApiResult<()> {
         let labels: [fn(Patches) -> Option<NodePatch>; 2] = [|p| p.labels, |p| p.stray_labels];
         for of in labels {
             if let Some(patch) = of(self.patches(desired))
@@ -91,7 +87,7 @@ impl Writer {
         Ok(())
     }
 
-    async fn write_condition(&mut self, api: &NodeApi, desired: &Desired) -> Result<(), ApiError> {
+    async fn write_condition(&mut self, api: &NodeApi, desired: &Desired) -> ApiResult<()> {
         let limits = &self.context.limits;
         if let Some((why, patch)) = self.patches(desired).condition {
             let (gate, every) = match why {
@@ -128,7 +124,7 @@ impl Writer {
         due.max(self.gates.wait(Gate::Heartbeat)).max(OVERDUE)
     }
 
-    async fn publish_events(&mut self, api: &NodeApi) -> Result<(), ApiError> {
+    async fn publish_events(&mut self, api: &NodeApi) -> ApiResult<()> {
         let Some(uid) = self.view.as_ref().map(|view| view.uid.clone()) else {
             return Ok(());
         };
@@ -150,7 +146,7 @@ impl Writer {
     }
 
     /// Sends a patch, and takes its answer.
-    pub(super) async fn send(&mut self, api: &NodeApi, patch: &NodePatch) -> Result<(), ApiError> {
+    pub(super) async fn send(&mut self, api: &NodeApi, patch: &NodePatch) -> ApiResult<()> {
         let answer = api.patch(patch).await;
         self.count(&answer);
         self.see(answer?);
@@ -158,7 +154,7 @@ impl Writer {
         Ok(())
     }
 
-    fn count<T>(&mut self, answer: &Result<T, ApiError>) {
+    fn count<T>(&mut self, answer: &ApiResult<T>) {
         let result = match answer {
             Ok(_) => {
                 self.note_answer();
@@ -196,7 +192,7 @@ impl Writer {
 }
 
 /// The first error that is not a conflict, else the first.
-fn most_urgent<const N: usize>(results: [Result<(), ApiError>; N]) -> Result<(), ApiError> {
+fn most_urgent<const N: usize>(results: [ApiResult<()>; N]) -> ApiResult<()> {
     let errors = results.into_iter().filter_map(Result::err);
     let first = errors.min_by_key(|error| error.kind == ErrorKind::Conflict);
     first.map_or(Ok(()), Err)

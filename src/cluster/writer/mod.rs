@@ -4,7 +4,7 @@
 
 use super::api::{self, NodeApi};
 use super::desired::Desired;
-use super::error::{ApiError, ErrorKind};
+use super::error::{ApiError, ApiResult, ErrorKind};
 use super::event_recorder::EventRecorder;
 use super::events::EventRequest;
 use super::names::{self, Names};
@@ -332,7 +332,7 @@ impl Writer {
     }
 
     /// What follows from a pass.
-    fn take_result(&mut self, done: Result<(), ApiError>) {
+    fn take_result(&mut self, done: ApiResult<()>) {
         match done {
             Ok(()) => {
                 self.retry.backoff.reset();

@@ -4,7 +4,7 @@ use super::{Context, Writer};
 use crate::cluster::api::{LedgerLease, NodeApi};
 use crate::cluster::budget::{Asker, Ledger, Step, Withheld};
 use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
-use crate::cluster::error::{ApiError, ErrorKind};
+use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
 use crate::cluster::events::{EventKind, EventRequest};
 use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
@@ -63,7 +63,7 @@ impl Writer {
         api: &NodeApi,
         desired: &mut Desired,
         report: &Report,
-    ) -> Result<(), ApiError> {
+    ) -> ApiResult<()> {
         let before = self.status.withheld;
         self.status.withheld = self.withheld_by_settings(report);
         let wanted = desired.taint.is_present();
@@ -109,11 +109,7 @@ impl Writer {
     }
 
     /// Requests a slot of the budget, unless it is too early; whether the taint may be put.
-    async fn acquire_slot(
-        &mut self,
-        api: &NodeApi,
-        desired: &mut Desired,
-    ) -> Result<bool, ApiError> {
+    async fn acquire_slot(&mut self, api: &NodeApi, desired: &mut Desired) -> ApiResult<bool> {
         let Some(view) = self.view.clone() else {
             return Ok(false);
         };
@@ -150,7 +146,7 @@ impl Writer {
     }
 
     /// Requests a slot; a ledger that may not be used refuses it.
-    async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> Result<Slot, ApiError> {
+    async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> ApiResult<Slot> {
         match request_slot(api, &self.context, view).await {
             Ok((slot, budget)) => {
                 self.status.budget = budget.or(self.status.budget.take());
@@ -171,7 +167,7 @@ impl Writer {
 
     /// Keeps the ledger true: a tainted node has an entry, and a node that is not tainted, and not
     /// about to be, has none.
-    async fn settle_entry(&mut self, api: &NodeApi, wanted: bool) -> Result<(), ApiError> {
+    async fn settle_entry(&mut self, api: &NodeApi, wanted: bool) -> ApiResult<()> {
         let Some(view) = &self.view else {
             return Ok(());
         };
@@ -246,7 +242,7 @@ async fn request_slot(
     api: &NodeApi,
     context: &Context,
     node: &NodeView,
-) -> Result<(Slot, Option<BudgetStatus>), ApiError> {
+) -> ApiResult<(Slot, Option<BudgetStatus>)> {
     let group = context.group_of(node);
     let max = context.settings.budget_max;
     let mut read: Option<LedgerLease> = None;
@@ -303,7 +299,7 @@ async fn request_slot(
 
 /// Fails with a conflict if the Node has a later version than the one seen. Read after the ledger was,
 /// so that no patch of ours can test for a version later than this.
-async fn check_version(api: &NodeApi, node: &NodeView) -> Result<(), ApiError> {
+async fn check_version(api: &NodeApi, node: &NodeView) -> ApiResult<()> {
     let now = api.get().await?;
     if now.resource_version == node.resource_version {
         return Ok(());
@@ -321,7 +317,7 @@ async fn amend(
     api: &NodeApi,
     lease: &str,
     change: impl Fn(Ledger) -> Option<Ledger>,
-) -> Result<(), ApiError> {
+) -> ApiResult<()> {
     for attempt in 0.. {
         let written = async {
             let read = api.ledger(lease).await?;

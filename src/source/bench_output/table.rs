@@ -1,9 +1,8 @@
 //! One line of nccl-tests' output, and the cells of table rows.
 
 use crate::observe::bench::{Collective, Measurement, Rank};
-use regex::Regex;
+use crate::source::parse::{Pattern, pattern};
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 /// Element types of all versions (`test_typenames`).
 const TYPES: &str =
@@ -12,26 +11,21 @@ const TYPES: &str =
 /// Reductions (`test_opnames`), and the word for none.
 const REDUCTIONS: &str = "sum|prod|max|min|avg|mulsum|none";
 
-/// What is looked for in lines. Building from constants cannot fail.
-struct Patterns {
-    /// Size and count, of which a launcher's tag may touch the first, type, reduction, root, and cells.
-    row: Regex,
-    /// Launchers' tags, which hydra puts before each piece of a row (`[0]`, `[1,0]<stdout>:`), and what
-    /// quotes a line in a list of strings or a JSON object.
-    wrapping: Regex,
-    /// The last `host:pid:tid`, whose first digits may be the end of a cell.
-    nccl: Regex,
-}
-
-static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
-    let row =
-        format!(r"([0-9]+)\s+([0-9]+)\s+(?:{TYPES})\s+(?:{REDUCTIONS})(?:\s+\S+(.*))?(?:\s|$)");
-    Some(Patterns {
-        row: Regex::new(&row).ok()?,
-        wrapping: Regex::new(r#"\[[0-9,]*\]|<std(?:out|err)>:|\\[nr]|[\["'{}\],]"#).ok()?,
-        nccl: Regex::new("(?s)^(.* )?([0-9.-]*)[^ ]*:[0-9]+:[0-9]+(?: |$)").ok()?,
-    })
+/// Size and count, of which a launcher's tag may touch the first, type, reduction, root, and cells.
+static ROW: Pattern = Pattern::new(|| {
+    let types = format!(r"(?:{TYPES})\s+(?:{REDUCTIONS})");
+    pattern(&format!(
+        r"([0-9]+)\s+([0-9]+)\s+{types}(?:\s+\S+(.*))?(?:\s|$)"
+    ))
 });
+
+/// Launchers' tags, which hydra puts before each piece of a row (`[0]`, `[1,0]<stdout>:`), and what
+/// quotes a line in a list of strings or a JSON object.
+static WRAPPING: Pattern =
+    Pattern::new(|| pattern(r#"\[[0-9,]*\]|<std(?:out|err)>:|\\[nr]|[\["'{}\],]"#));
+
+/// The last `host:pid:tid`, whose first digits may be the end of a cell.
+static NCCL: Pattern = Pattern::new(|| pattern("(?s)^(.* )?([0-9.-]*)[^ ]*:[0-9]+:[0-9]+(?: |$)"));
 
 /// Longest host name that is kept, in bytes.
 const MAX_HOST: usize = 256;
@@ -103,7 +97,7 @@ pub(super) type Cell = Option<f64>;
 /// Parses a row, wherever in the line it begins.
 pub(super) fn row(text: &str) -> Option<RowText> {
     let text = unwrapped(text);
-    let row = PATTERNS.as_ref()?.row.captures(&text)?;
+    let row = ROW.as_ref()?.captures(&text)?;
     let number = |group| row.get(group)?.as_str().parse().ok();
     let (size, _count): (u64, u64) = (number(1)?, number(2)?);
     let cells = row.get(3).map_or("", |cells| cells.as_str());
@@ -133,9 +127,7 @@ fn cell(word: &str) -> Option<Cell> {
 /// up to `host:pid:tid`, whose first digits are the end of the last cell (`-1host:1:2 [0] NCCL INFO`).
 pub(super) fn before_nccl(text: &str, nccl: usize) -> String {
     let text = text.get(..nccl).unwrap_or_default();
-    let prefix = PATTERNS
-        .as_ref()
-        .and_then(|known| known.nccl.captures(text));
+    let prefix = NCCL.as_ref().and_then(|nccl| nccl.captures(text));
     let part = |group| prefix.as_ref()?.get(group).map(|part| part.as_str());
     let digits = part(2).filter(|digits| cell(digits).is_some());
     format!(
@@ -147,8 +139,7 @@ pub(super) fn before_nccl(text: &str, nccl: usize) -> String {
 
 /// Blanks in place of what others put around a line.
 fn unwrapped(text: &str) -> Cow<'_, str> {
-    let wrapping = PATTERNS.as_ref().map(|known| &known.wrapping);
-    wrapping.map_or(text.into(), |wrapping| wrapping.replace_all(text, " "))
+    (WRAPPING.as_ref()).map_or(text.into(), |wrapping| wrapping.replace_all(text, " "))
 }
 
 /// One side of a row, by its cells: the time in microseconds, and the measurement.

@@ -31,30 +31,15 @@ const MAX_LIBRARY: usize = 32 << 20;
 const HEADER: usize = 64;
 
 /// Prefixes of the libraries that a network plugin needs.
-const NETWORK: &[&str] = &[
-    "libfabric.so",
-    "libibverbs.so",
-    "libmlx5.so",
-    "librdmacm.so",
-    "libefa.so",
-    "libucp.so",
-    "libuct.so",
-    "libucs.so",
-    "libsharp",
-    "libnl-",
-];
+const NETWORK: &str = "libfabric.so libibverbs.so libmlx5.so librdmacm.so libefa.so libucp.so libuct.so \
+    libucs.so libsharp libnl-";
 
 /// Directories that the loader searches last.
-const DEFAULT: &[&str] = &[
-    "/lib64",
-    "/usr/lib64",
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib/aarch64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/lib",
-    "/usr/lib",
-];
+const DEFAULT: &str = "/lib64 /usr/lib64 /lib/x86_64-linux-gnu /usr/lib/x86_64-linux-gnu \
+    /lib/aarch64-linux-gnu /usr/lib/aarch64-linux-gnu /lib /usr/lib";
+/// The cache that the loader searches, and loaders themselves.
+const LOADERS: &str = "etc/ld.so.cache lib64/ld-linux-x86-64.so.2 lib/ld-linux-aarch64.so.1 \
+    lib/ld-musl-x86_64.so.1 lib/ld-musl-aarch64.so.1";
 
 /// Searches for each of `names`.
 pub(crate) fn find(
@@ -83,15 +68,8 @@ fn absolute(directories: impl Iterator<Item = String>) -> Vec<String> {
 /// Whether the image has a dynamic loader: one that holds nothing but a static program is not the
 /// image that NCCL will run in.
 pub(crate) fn has_loader(host: &Host) -> bool {
-    [
-        "etc/ld.so.cache",
-        "lib64/ld-linux-x86-64.so.2",
-        "lib/ld-linux-aarch64.so.1",
-        "lib/ld-musl-x86_64.so.1",
-        "lib/ld-musl-aarch64.so.1",
-    ]
-    .iter()
-    .any(|path| tree::exists(host, path))
+    let mut loaders = LOADERS.split(' ');
+    loaders.any(|path| tree::exists(host, path))
 }
 
 struct Search<'a> {
@@ -117,7 +95,8 @@ impl Search<'_> {
             .replace("$ORIGIN", &origin)
             .replace("${ORIGIN}", &origin);
         let runpath = absolute(runpath.split(':').map(str::to_string));
-        let is_network = |needed: &&String| NETWORK.iter().any(|known| needed.starts_with(known));
+        let is_network =
+            |needed: &&String| NETWORK.split(' ').any(|known| needed.starts_with(known));
         for needed in dynamic.needed.iter().filter(is_network) {
             let why = match self.file(needed, &runpath).0 {
                 Library::Usable { .. } => continue,
@@ -140,7 +119,7 @@ impl Search<'_> {
             let below = |directory: &str| format!("{}/{name}", directory.trim_end_matches('/'));
             candidates = self.own.iter().chain(runpath).map(|d| below(d)).collect();
             candidates.extend(self.cache.get(name).into_iter().flatten().cloned());
-            candidates.extend(DEFAULT.iter().map(|d| below(d)));
+            candidates.extend(DEFAULT.split(' ').map(below));
         }
         let mut rejected = Library::Missing;
         for path in candidates {

@@ -60,7 +60,8 @@ pub enum Delivery {
 /// Reads the kernel log record by record and resumes where an earlier run stopped.
 pub struct KmsgFollower {
     options: FollowOptions,
-    way: Way,
+    /// The way that was taken.
+    pub way: Way,
     input: Box<dyn RecordInput>,
     /// No earlier run left a resume point.
     first_start: bool,
@@ -84,7 +85,8 @@ pub struct KmsgFollower {
     resume_point_at_us: Option<u64>,
     /// Not yet handed over as lost.
     lost: u64,
-    records: u64,
+    /// Records handled so far: whether a drain found any.
+    pub records: u64,
 }
 
 impl KmsgFollower {
@@ -121,12 +123,6 @@ impl KmsgFollower {
             records: 0,
             options,
         }
-    }
-
-    /// The way that was taken.
-    #[must_use]
-    pub fn way(&self) -> Way {
-        self.way
     }
 
     /// Handles everything that can be read now and does not wait.
@@ -210,12 +206,6 @@ impl KmsgFollower {
     #[must_use]
     pub fn newest_us(&self) -> Option<u64> {
         self.reached?.last_ts_us
-    }
-
-    /// Records handled so far: whether a drain found any.
-    #[must_use]
-    pub fn records(&self) -> u64 {
-        self.records
     }
 
     fn record(&mut self, text: &str, fresh: bool, now_us: u64) -> Option<KmsgItem> {

@@ -12,6 +12,7 @@ use super::record;
 use super::text::is_digits;
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
+use crate::source::parse::{Pattern, pattern};
 
 /// A message without its wrappers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,21 +101,14 @@ fn json_message(line: &str) -> Option<String> {
 /// What log shippers make of an entry that says that it comes from the kernel: Vector and Fluent Bit of
 /// the journal's, Fluentd and rsyslog of syslog's.
 fn shipped(line: &str) -> Option<String> {
-    const SPEAKERS: [&str; 6] = [
-        "_TRANSPORT",
-        "SYSLOG_IDENTIFIER",
-        "ident",
-        "appname",
-        "program",
-        "programname",
-    ];
+    const SPEAKERS: &str = "_TRANSPORT SYSLOG_IDENTIFIER ident appname program programname";
     let line = line.trim();
     if !(line.starts_with('{') && line.contains("\"kernel\"")) {
         return None;
     }
     let entry: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
     let said = |name: &str| entry.get(name).and_then(|value| value.as_str());
-    let from_kernel = SPEAKERS.iter().any(|name| said(name) == Some("kernel"));
+    let from_kernel = SPEAKERS.split(' ').any(|name| said(name) == Some("kernel"));
     let message = said("message")
         .or_else(|| said("msg"))
         .filter(|_| from_kernel)?;
@@ -188,42 +182,29 @@ fn tool_prefix(line: &str) -> &str {
 /// Most words of tools before a log's own prefix.
 const MOST_TOOLS: usize = 4;
 
+/// One word of a tool. Names of hosts and files, and numbers of tasks have a digit or a slash, or end as
+/// logs do; a program's name has none as a rule.
+static TOOL: Pattern = Pattern::new(|| {
+    let host = |letter: &str| format!(r"(?:{letter}*[0-9/]{letter}*|{letter}*\.(?:log|txt))");
+    let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
+    let pod = r"\[pod/.*?\] ";
+    pattern(&format!(
+        r#"^(?:[-+<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
+    ))
+});
+
 fn behind_tools(line: &str, most: usize) -> Option<&str> {
     let start = line.trim_start();
-    let quoted = || {
-        let inner = start.strip_prefix('"')?;
-        Some(inner.trim_end_matches(',').trim_end_matches('"'))
+    let word = TOOL.as_ref()?.find(start).filter(|_| most > 0)?.as_str();
+    if log_prefix(start, false).is_some() {
+        return None;
+    }
+    let inner = start.strip_prefix(word)?.trim_start();
+    let inner = match word {
+        "\"" => inner.trim_end_matches(',').trim_end_matches('"'),
+        "│" => inner.trim_end_matches([' ', '│']),
+        _ => inner,
     };
-    let pod = || Some(start.strip_prefix("[pod/")?.split_once("] ")?.1);
-    let host = || {
-        let piped = start
-            .split_once(" | ")
-            .map(|(name, rest)| (name.trim_end(), rest));
-        let (host, rest) = piped
-            .filter(|(name, _)| !name.contains(' '))
-            .or_else(|| start.split_once(':'))?;
-        // Names of hosts and files, and numbers of tasks; a program's has no digit as a rule.
-        let numbered = host.contains(|c: char| c.is_ascii_digit() || c == '/');
-        let file = host.ends_with(".log") || host.ends_with(".txt");
-        let number = rest.split_once(':').filter(|(n, _)| is_digits(n));
-        let rest = number.map_or(rest, |(_, rest)| rest);
-        let word = !host.contains([' ', '[', '<', '{', ';']);
-        ((numbered || file) && word).then_some(rest)
-    };
-    let numbered = || {
-        let (number, rest) = start.split_once([' ', '\t'])?;
-        is_digits(number).then_some(rest)
-    };
-    let boxed = || Some(start.strip_prefix('│')?.trim_end_matches([' ', '│']));
-    let sign = start.strip_prefix(['+', '-', '<', '>', '|']);
-    let inner = sign
-        .or_else(boxed)
-        .or_else(quoted)
-        .or_else(pod)
-        .or_else(host)
-        .or_else(numbered)
-        .map(str::trim_start)
-        .filter(|_| most > 0 && log_prefix(start, false).is_none())?;
     match is_log(inner) {
         true => Some(inner),
         false => behind_tools(inner, most - 1),
@@ -276,18 +257,15 @@ fn angle_priority(s: &str) -> Option<(Kind, &str)> {
 
 /// `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of talosctl, `kern.warn ` of busybox.
 fn decorated(s: &str) -> Option<(Kind, &str)> {
-    const FACILITIES: [&str; 14] = [
-        "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
-        "authpriv", "ftp", "local0", "local1",
-    ];
-    const LEVELS: [&str; 9] = [
-        "emerg", "alert", "crit", "err", "warn", "warning", "notice", "info", "debug",
-    ];
+    const FACILITIES: &str =
+        "kern user mail daemon auth syslog lpr news uucp cron authpriv ftp local0 local1";
+    const LEVELS: &str = "emerg alert crit err warn warning notice info debug";
+    let is_any = |words: &str, word: &str| words.split(' ').any(|known| known == word);
     let (facility, rest) = s.split_once([':', '.'])?;
     let dotted = s.get(facility.len()..)?.starts_with('.');
     let (level, rest) = rest.split_once(if dotted { ' ' } else { ':' })?;
     let facility = facility.trim_end();
-    (FACILITIES.contains(&facility) && LEVELS.contains(&level.trim()))
+    (is_any(FACILITIES, facility) && is_any(LEVELS, level.trim()))
         .then_some((of_kernel(facility == "kern"), rest))
 }
 

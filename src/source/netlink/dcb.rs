@@ -1,8 +1,8 @@
 //! DCB settings of an interface (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h), only read. Counts in
 //! there are stale on mlx5 and left alone.
 
-use super::route::{DCB_ATTR_IFNAME, DCBMSG, ask, is_name};
-use super::{Attrs, NetlinkError, Request, u16_at};
+use super::route::{DCB_ATTR_IFNAME, DCBMSG, ask};
+use super::{Answer, Attrs, NetlinkError, Request, u16_at};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::reading::Reading;
 use nix::libc::RTM_GETDCB;
@@ -28,21 +28,16 @@ const SELECTOR_PCP: u8 = 255;
 /// Reads the settings; not observable where the driver has none to tell (virtual functions, EFA,
 /// gve, software devices).
 pub fn read(ifname: &str) -> Reading<DcbFacts> {
-    if !is_name(ifname) {
-        return Reading::Absent;
-    }
     let request = Request::new(RTM_GETDCB, 0)
         .header(&[0, DCB_CMD_IEEE_GET, 0, 0])
         .text(DCB_ATTR_IFNAME, ifname);
-    match ask(request, RTM_GETDCB, |payload| facts(payload).map(Some)) {
-        Ok(Some(facts)) => Reading::Value(facts),
-        Ok(None) => Reading::NotObservable,
-        Err(error) => error.reading(&format!("dcb {ifname}")),
-    }
+    ask(("dcb", ifname), request, RTM_GETDCB, |payload| {
+        facts(payload).map(Some)
+    })
 }
 
 /// Parses the answer to DCB_CMD_IEEE_GET.
-pub fn facts(payload: &[u8]) -> Result<DcbFacts, NetlinkError> {
+pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
     let attrs = Attrs::after(payload, DCBMSG)?;
     let mut facts = DcbFacts {
         dcbx: attrs.u8(DCB_ATTR_DCBX)?,
@@ -93,7 +88,7 @@ pub fn facts(payload: &[u8]) -> Result<DcbFacts, NetlinkError> {
 }
 
 /// Eight bytes of a structure.
-fn eight(bytes: &[u8], at: usize) -> Result<[u8; 8], NetlinkError> {
+fn eight(bytes: &[u8], at: usize) -> Answer<[u8; 8]> {
     super::array(bytes, at).ok_or(NetlinkError::Malformed("a DCB structure is short"))
 }
 

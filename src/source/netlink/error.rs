@@ -29,6 +29,9 @@ pub enum NetlinkError {
     Io(Errno),
 }
 
+/// The answer to a netlink request.
+pub type Answer<T> = Result<T, NetlinkError>;
+
 impl From<Errno> for NetlinkError {
     /// What an errno means, of a system call or in an NLMSG_ERROR.
     fn from(errno: Errno) -> Self {

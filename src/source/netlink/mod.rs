@@ -10,7 +10,7 @@ pub mod socket;
 pub mod vf;
 
 use crate::source::parse::until_nul;
-pub use error::NetlinkError;
+pub use error::{Answer, NetlinkError};
 use nix::errno::Errno;
 
 const HEADER: usize = 16;
@@ -82,7 +82,7 @@ pub enum Step<'a> {
 impl<'a> Message<'a> {
     /// Control messages taken apart. NLMSG_ERROR and NLMSG_DONE begin with a signed errno; a dump
     /// that failed half way tells so in its NLMSG_DONE.
-    pub fn step(self) -> Result<Step<'a>, NetlinkError> {
+    pub fn step(self) -> Answer<Step<'a>> {
         match self.kind {
             NLMSG_ERROR | NLMSG_DONE => match array(self.payload, 0).map(i32::from_ne_bytes) {
                 Some(code) if code < 0 => Ok(Step::Failed(Errno::from_raw(
@@ -100,7 +100,7 @@ impl<'a> Message<'a> {
 }
 
 /// The messages of one datagram. Ends after the first malformed one.
-pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, NetlinkError>> {
+pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Answer<Message<'_>>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         let bytes = std::mem::take(&mut rest);
@@ -153,7 +153,7 @@ fn split_attr(bytes: &[u8]) -> Option<(Attr<'_>, &[u8])> {
 
 impl<'a> Attrs<'a> {
     /// Checks every length at this level.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, NetlinkError> {
+    pub fn parse(bytes: &'a [u8]) -> Answer<Self> {
         let mut rest = bytes;
         while rest.len() >= ATTR_HEADER {
             let Some((_, next)) = split_attr(rest) else {
@@ -165,7 +165,7 @@ impl<'a> Attrs<'a> {
     }
 
     /// The attributes that follow a fixed header of `header` bytes.
-    pub fn after(payload: &'a [u8], header: usize) -> Result<Self, NetlinkError> {
+    pub fn after(payload: &'a [u8], header: usize) -> Answer<Self> {
         match payload.get(header..) {
             Some(bytes) => Attrs::parse(bytes),
             None => Err(NetlinkError::Malformed("message shorter than its header")),
@@ -188,24 +188,24 @@ impl<'a> Attrs<'a> {
         self.iter().find(|attr| attr.id == id)
     }
 
-    fn fixed<const N: usize>(self, id: u16) -> Result<Option<[u8; N]>, NetlinkError> {
+    fn fixed<const N: usize>(self, id: u16) -> Answer<Option<[u8; N]>> {
         let malformed = |_| NetlinkError::Malformed("attribute of another length");
         let value = self.get(id).map(|attr| attr.bytes.try_into());
         value.transpose().map_err(malformed)
     }
 
     /// A u8, absent where the attribute is; an error if it has another width.
-    pub fn u8(self, id: u16) -> Result<Option<u8>, NetlinkError> {
+    pub fn u8(self, id: u16) -> Answer<Option<u8>> {
         Ok(self.fixed(id)?.map(u8::from_ne_bytes))
     }
 
     /// A u32, likewise.
-    pub fn u32(self, id: u16) -> Result<Option<u32>, NetlinkError> {
+    pub fn u32(self, id: u16) -> Answer<Option<u32>> {
         Ok(self.fixed(id)?.map(u32::from_ne_bytes))
     }
 
     /// A u64, likewise.
-    pub fn u64(self, id: u16) -> Result<Option<u64>, NetlinkError> {
+    pub fn u64(self, id: u16) -> Answer<Option<u64>> {
         Ok(self.fixed(id)?.map(u64::from_ne_bytes))
     }
 
@@ -215,14 +215,14 @@ impl<'a> Attrs<'a> {
     }
 
     /// A nest, absent where the attribute is.
-    pub fn nest(self, id: u16) -> Result<Option<Attrs<'a>>, NetlinkError> {
+    pub fn nest(self, id: u16) -> Answer<Option<Attrs<'a>>> {
         self.get(id).map(Attr::nested).transpose()
     }
 }
 
 impl<'a> Attr<'a> {
     /// As a run of attributes.
-    pub fn nested(self) -> Result<Attrs<'a>, NetlinkError> {
+    pub fn nested(self) -> Answer<Attrs<'a>> {
         Attrs::parse(self.bytes)
     }
 }

@@ -1,7 +1,7 @@
 //! RDMA netlink events (RDMA_NLDEV_CMD_MONITOR, Linux 6.12). They announce devices and their
 //! network devices; no kernel sends one for a port's state.
 
-use super::NetlinkError;
+use super::Answer;
 use super::rdma::{Client, NLDEV};
 use super::socket::Socket;
 use nix::sys::socket::SockProtocol;
@@ -15,26 +15,22 @@ const NOTIFY: u32 = 1 << 3;
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
-    supported: bool,
+    /// Whether the kernel sends events at all.
+    pub supported: bool,
 }
 
 impl Monitor {
     /// Joins the group. Kernels without events accept that and stay silent, see
-    /// [`Monitor::supported`].
-    pub fn open() -> Result<Self, NetlinkError> {
+    /// `supported`.
+    pub fn open() -> Answer<Self> {
         let socket = Socket::with_groups(SockProtocol::NetlinkRDMA, NOTIFY)?;
         let supported = Client::open()?.system()?.monitor;
         Ok(Monitor { socket, supported })
     }
 
-    /// Whether the kernel sends events at all.
-    pub fn supported(&self) -> bool {
-        self.supported
-    }
-
     /// Waits for events, at most `timeout` (and at most 65 s). True if devices may have changed: an
     /// event came, or events were lost. What changed is read afterwards.
-    pub fn wait(&mut self, timeout: Duration) -> Result<bool, NetlinkError> {
+    pub fn wait(&mut self, timeout: Duration) -> Answer<bool> {
         let mut changed = false;
         let lost = self
             .socket

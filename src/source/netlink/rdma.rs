@@ -4,7 +4,7 @@
 pub mod queue_pairs;
 
 use super::socket::Socket;
-use super::{Attrs, DUMP, NetlinkError, Request};
+use super::{Answer, Attrs, DUMP, NetlinkError, Request};
 use crate::observe::rdma::{PhysState, PortState};
 use crate::observe::snapshot::NetnsMode;
 use nix::sys::socket::SockProtocol;
@@ -81,14 +81,14 @@ pub struct Client {
 
 impl Client {
     /// Opens the socket; [`NetlinkError::NotSupported`] where ib_core is not loaded.
-    pub fn open() -> Result<Self, NetlinkError> {
+    pub fn open() -> Answer<Self> {
         Ok(Client {
             socket: Socket::open(SockProtocol::NetlinkRDMA)?,
         })
     }
 
     /// The devices that this network namespace sees.
-    pub fn devices(&mut self) -> Result<Vec<NlDevice>, NetlinkError> {
+    pub fn devices(&mut self) -> Answer<Vec<NlDevice>> {
         let request = Request::new(CMD_GET, DUMP);
         self.socket.ask(request, |devices: &mut Vec<_>, message| {
             devices.push(device(message.payload)?);
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// One device: [`NetlinkError::Gone`] when there is none of this index.
-    pub fn device(&mut self, index: u32) -> Result<NlDevice, NetlinkError> {
+    pub fn device(&mut self, index: u32) -> Answer<NlDevice> {
         self.one(Request::new(CMD_GET, 0).u32(DEV_INDEX, index), device)
             .map_err(|error| match error {
                 // nldev.c answers EINVAL to an index that it does not know.
@@ -109,12 +109,7 @@ impl Client {
     /// State of the ports 1 to `count` of a device, of those that can be queried; one by one, since
     /// the kernel's dump stops silently at the first one that cannot. Devices that are registered
     /// again take any free index: `name` shows whether it is still this one's.
-    pub fn ports(
-        &mut self,
-        index: u32,
-        name: &str,
-        count: u32,
-    ) -> Result<Vec<NlPort>, NetlinkError> {
+    pub fn ports(&mut self, index: u32, name: &str, count: u32) -> Answer<Vec<NlPort>> {
         let mut ports = Vec::new();
         for port in 1..=count.min(u8::MAX.into()) {
             match self.of_port(CMD_PORT_GET, (index, name, port), port_link) {
@@ -129,24 +124,19 @@ impl Client {
     /// All hardware counters of a port in one request, refreshed by the driver.
     /// [`NetlinkError::NotAvailable`]: the device has no counters by port (EFA's and switchdev
     /// mlx5's device counters are reachable by files only).
-    pub fn counters(
-        &mut self,
-        index: u32,
-        name: &str,
-        port: u32,
-    ) -> Result<BTreeMap<String, u64>, NetlinkError> {
+    pub fn counters(&mut self, index: u32, name: &str, port: u32) -> Answer<BTreeMap<String, u64>> {
         self.of_port(CMD_STAT_GET, (index, name, port), counters)
     }
 
     /// How many objects of each kind are in use: `pd`, `cq`, `qp`, `cm_id`, `mr`, `ctx`, `srq`.
-    pub fn resources(&mut self, index: u32) -> Result<BTreeMap<String, u64>, NetlinkError> {
+    pub fn resources(&mut self, index: u32) -> Answer<BTreeMap<String, u64>> {
         let request = Request::new(CMD_RES_GET, 0).u32(DEV_INDEX, index);
         let got = self.one(request, resources);
         self.or_gone(index, got)
     }
 
     /// Settings of the whole RDMA core.
-    pub fn system(&mut self) -> Result<System, NetlinkError> {
+    pub fn system(&mut self) -> Answer<System> {
         self.one(Request::new(CMD_SYS_GET, 0), system)
     }
 
@@ -155,8 +145,8 @@ impl Client {
         &mut self,
         command: u16,
         (index, name, port): (u32, &str, u32),
-        parse: impl Fn(&[u8]) -> Result<T, NetlinkError>,
-    ) -> Result<T, NetlinkError> {
+        parse: impl Fn(&[u8]) -> Answer<T>,
+    ) -> Answer<T> {
         let request = Request::new(command, 0);
         let request = request.u32(DEV_INDEX, index).u32(PORT_INDEX, port);
         let got = self.one(request, |payload| {
@@ -166,11 +156,7 @@ impl Client {
         self.or_gone(index, got)
     }
 
-    fn one<T>(
-        &mut self,
-        request: Request,
-        parse: impl Fn(&[u8]) -> Result<T, NetlinkError>,
-    ) -> Result<T, NetlinkError> {
+    fn one<T>(&mut self, request: Request, parse: impl Fn(&[u8]) -> Answer<T>) -> Answer<T> {
         let got = self.socket.ask(request, |got: &mut Option<T>, message| {
             *got = Some(parse(message.payload)?);
             Ok(())
@@ -179,7 +165,7 @@ impl Client {
     }
 
     /// nldev.c answers EINVAL both to "not available" and to "no such device": tells them apart.
-    fn or_gone<T>(&mut self, index: u32, got: Result<T, NetlinkError>) -> Result<T, NetlinkError> {
+    fn or_gone<T>(&mut self, index: u32, got: Answer<T>) -> Answer<T> {
         if let Err(NetlinkError::NotAvailable) = got
             && let Err(NetlinkError::Gone) = self.device(index)
         {
@@ -190,13 +176,13 @@ impl Client {
 }
 
 /// An attribute that the kernel always sends.
-fn needed<T>(value: Option<T>) -> Result<T, NetlinkError> {
+fn needed<T>(value: Option<T>) -> Answer<T> {
     value.ok_or(NetlinkError::Malformed("an attribute is missing"))
 }
 
 /// Checks that an answer is about the device of this name: the kernel puts it into each
 /// (fill_nldev_handle).
-fn is_of(payload: &[u8], name: &str) -> Result<(), NetlinkError> {
+fn is_of(payload: &[u8], name: &str) -> Answer<()> {
     match Attrs::parse(payload)?.text(DEV_NAME) {
         Some(other) if other != name => Err(NetlinkError::Gone),
         _ => Ok(()),
@@ -204,7 +190,7 @@ fn is_of(payload: &[u8], name: &str) -> Result<(), NetlinkError> {
 }
 
 /// Parses one answer to RDMA_NLDEV_CMD_GET.
-pub fn device(payload: &[u8]) -> Result<NlDevice, NetlinkError> {
+pub fn device(payload: &[u8]) -> Answer<NlDevice> {
     let attrs = Attrs::parse(payload)?;
     Ok(NlDevice {
         index: needed(attrs.u32(DEV_INDEX)?)?,
@@ -214,7 +200,7 @@ pub fn device(payload: &[u8]) -> Result<NlDevice, NetlinkError> {
 }
 
 /// Parses one answer to RDMA_NLDEV_CMD_PORT_GET.
-pub fn port_link(payload: &[u8]) -> Result<NlPort, NetlinkError> {
+pub fn port_link(payload: &[u8]) -> Answer<NlPort> {
     let attrs = Attrs::parse(payload)?;
     Ok(NlPort {
         port: needed(attrs.u32(PORT_INDEX)?)?,
@@ -226,13 +212,13 @@ pub fn port_link(payload: &[u8]) -> Result<NlPort, NetlinkError> {
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_STAT_GET of a port.
-pub fn counters(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
+pub fn counters(payload: &[u8]) -> Answer<BTreeMap<String, u64>> {
     let fields = (STAT_HWCOUNTER_ENTRY_NAME, STAT_HWCOUNTER_ENTRY_VALUE);
     numbers(payload, STAT_HWCOUNTERS, STAT_HWCOUNTER_ENTRY, fields)
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_RES_GET.
-pub fn resources(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
+pub fn resources(payload: &[u8]) -> Answer<BTreeMap<String, u64>> {
     let fields = (RES_SUMMARY_ENTRY_NAME, RES_SUMMARY_ENTRY_CURR);
     numbers(payload, RES_SUMMARY, RES_SUMMARY_ENTRY, fields)
 }
@@ -243,7 +229,7 @@ fn numbers(
     table: u16,
     entry: u16,
     (name, value): (u16, u16),
-) -> Result<BTreeMap<String, u64>, NetlinkError> {
+) -> Answer<BTreeMap<String, u64>> {
     let table = needed(Attrs::parse(payload)?.nest(table)?)?;
     (table.iter().filter(|attr| attr.id == entry))
         .map(|attr| {
@@ -254,7 +240,7 @@ fn numbers(
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_SYS_GET.
-pub fn system(payload: &[u8]) -> Result<System, NetlinkError> {
+pub fn system(payload: &[u8]) -> Answer<System> {
     let attrs = Attrs::parse(payload)?;
     Ok(System {
         netns_mode: attrs.u8(SYS_NETNS_MODE)?.map(|mode| match mode {

@@ -2,8 +2,12 @@
 //! (include/uapi/linux/rtnetlink.h, if_link.h).
 
 use super::socket::Socket;
-use super::{Attrs, DUMP, Message, NetlinkError, Request};
-use nix::libc::{RTM_DELLINK, RTM_GETDCB, RTM_GETRULE, RTM_NEWLINK, RTM_NEWRULE, RTM_SETDCB};
+use super::{Answer, Attrs, DUMP, Message, NetlinkError, Request};
+use crate::observe::reading::Reading;
+use nix::errno::Errno;
+use nix::libc::{
+    IFLA_IFNAME, RTM_DELLINK, RTM_GETDCB, RTM_GETRULE, RTM_NEWLINK, RTM_NEWRULE, RTM_SETDCB,
+};
 use nix::sys::socket::SockProtocol;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -21,7 +25,6 @@ const FRA_SRC: u16 = 2;
 const FR_ACT_TO_TBL: u8 = 1;
 const AF_INET: u8 = 2;
 
-const IFLA_IFNAME: u16 = 3;
 pub(super) const DCB_ATTR_IFNAME: u16 = 1;
 
 /// Bits of RTNLGRP_LINK (1) and RTNLGRP_DCB (23).
@@ -30,27 +33,35 @@ const GROUPS: u32 = 1 | 1 << 22;
 /// Longest interface name (IFNAMSIZ - 1).
 const MAX_NAME: usize = 15;
 
-/// Whether an interface can be called so.
-pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.len() <= MAX_NAME && !text.contains('\0')
-}
-
-/// Asks one thing; what `parse` makes of the last answer of this kind.
+/// Asks one thing about an interface: what `parse` makes of the last answer of this kind. Not observable
+/// where it makes nothing of it, and where there is more to tell than the kernel's answer can hold.
 pub(super) fn ask<T>(
+    (what, ifname): (&str, &str),
     request: Request,
     kind: u16,
-    parse: impl Fn(&[u8]) -> Result<Option<T>, NetlinkError>,
-) -> Result<Option<T>, NetlinkError> {
-    Socket::open(SockProtocol::NetlinkRoute)?.ask(request, |answer: &mut Option<T>, message| {
-        if message.kind == kind {
-            *answer = parse(message.payload)?;
-        }
-        Ok(())
-    })
+    parse: impl Fn(&[u8]) -> Answer<Option<T>>,
+) -> Reading<T> {
+    if ifname.is_empty() || ifname.len() > MAX_NAME || ifname.contains('\0') {
+        return Reading::Absent;
+    }
+    let socket = Socket::open(SockProtocol::NetlinkRoute);
+    let answer = socket.and_then(|mut socket| {
+        socket.ask(request, |answer: &mut Option<T>, message| {
+            if message.kind == kind {
+                *answer = parse(message.payload)?;
+            }
+            Ok(())
+        })
+    });
+    match answer {
+        Ok(Some(answer)) => Reading::Value(answer),
+        Ok(None) | Err(NetlinkError::Io(Errno::EMSGSIZE)) => Reading::NotObservable,
+        Err(error) => error.reading(&format!("{what} {ifname}")),
+    }
 }
 
 /// IPv4 addresses with a rule of their own, such as `ip rule add from 10.9.0.3 lookup 103`.
-pub fn ruled_addresses() -> Result<BTreeSet<Ipv4Addr>, NetlinkError> {
+pub fn ruled_addresses() -> Answer<BTreeSet<Ipv4Addr>> {
     let mut header = [0; FIB_RULE_HDR];
     header[0] = AF_INET;
     let request = Request::new(RTM_GETRULE, DUMP).header(&header);
@@ -62,7 +73,7 @@ pub fn ruled_addresses() -> Result<BTreeSet<Ipv4Addr>, NetlinkError> {
     })
 }
 
-fn ruled_address(payload: &[u8]) -> Result<Option<Ipv4Addr>, NetlinkError> {
+fn ruled_address(payload: &[u8]) -> Answer<Option<Ipv4Addr>> {
     let source = Attrs::after(payload, FIB_RULE_HDR)?.get(FRA_SRC);
     let own = matches!(payload, [AF_INET, _, 32, _, _, _, _, FR_ACT_TO_TBL, ..]);
     let address = source.and_then(|attr| <[u8; 4]>::try_from(attr.bytes).ok());
@@ -89,14 +100,14 @@ pub struct LinkMonitor {
 
 impl LinkMonitor {
     /// Joins the groups of link and DCB events.
-    pub fn open() -> Result<Self, NetlinkError> {
+    pub fn open() -> Answer<Self> {
         Ok(LinkMonitor {
             socket: Socket::with_groups(SockProtocol::NetlinkRoute, GROUPS)?,
         })
     }
 
     /// Waits for events, at most `timeout` (and at most 65 s); none on timeout.
-    pub fn wait(&mut self, timeout: Duration) -> Result<Vec<LinkEvent>, NetlinkError> {
+    pub fn wait(&mut self, timeout: Duration) -> Answer<Vec<LinkEvent>> {
         let mut events = Vec::new();
         let lost = self
             .socket
@@ -113,7 +124,7 @@ impl LinkMonitor {
 }
 
 /// Parses one rtnetlink message; none where it is about something else.
-pub fn parse(message: &Message<'_>) -> Result<Option<LinkEvent>, NetlinkError> {
+pub fn parse(message: &Message<'_>) -> Answer<Option<LinkEvent>> {
     match message.kind {
         RTM_NEWLINK | RTM_DELLINK => {
             // A bridge reports its ports in the same group under family AF_BRIDGE; its DELLINK

@@ -1,18 +1,15 @@
 //! Virtual functions of a network device, by rtnetlink (net/core/rtnetlink.c, include/uapi/linux/
 //! if_link.h): the one place where the kernel tells their administrative link state.
 
-use super::route::{IFINFOMSG, ask, is_name};
-use super::{Attrs, NetlinkError, Request, u32_at};
+use super::route::{IFINFOMSG, ask};
+use super::{Answer, Attrs, NetlinkError, Request, u32_at};
 use crate::observe::reading::Reading;
 use crate::observe::vf::{VfLink, VfLinks};
-use nix::errno::Errno;
-use nix::libc::{RTM_GETLINK, RTM_NEWLINK};
+use nix::libc::{
+    IFLA_EXT_MASK, IFLA_IFNAME, IFLA_NUM_VF, IFLA_VFINFO_LIST, RTM_GETLINK, RTM_NEWLINK,
+};
 use std::collections::BTreeMap;
 
-const IFLA_IFNAME: u16 = 3;
-const IFLA_NUM_VF: u16 = 21;
-const IFLA_VFINFO_LIST: u16 = 22;
-const IFLA_EXT_MASK: u16 = 29;
 /// IFLA_VF_INFO, the entries of IFLA_VFINFO_LIST.
 const IFLA_VF_INFO: u16 = 1;
 /// Within IFLA_VF_INFO: struct ifla_vf_link_state { __u32 vf, link_state }.
@@ -26,24 +23,21 @@ const WITHOUT_STATISTICS: u32 = 1 << 3;
 /// Asks for the link states of `ifname`'s virtual functions; not observable where the driver does
 /// not tell all of them (virtual functions themselves, representors, more than one answer holds).
 pub fn read(ifname: &str) -> Reading<VfLinks> {
-    if !is_name(ifname) {
-        return Reading::Absent;
-    }
     let request = Request::new(RTM_GETLINK, 0)
         .header(&[0; IFINFOMSG])
         .text(IFLA_IFNAME, ifname)
         .u32(IFLA_EXT_MASK, WITH_VFS | WITHOUT_STATISTICS);
-    match ask(request, RTM_NEWLINK, links) {
-        Ok(Some(links)) => Reading::Value(links),
-        // Too many for the attribute that holds them.
-        Ok(None) | Err(NetlinkError::Io(Errno::EMSGSIZE)) => Reading::NotObservable,
-        Err(error) => error.reading(&format!("virtual functions of {ifname}")),
-    }
+    ask(
+        ("virtual functions of", ifname),
+        request,
+        RTM_NEWLINK,
+        links,
+    )
 }
 
 /// Parses an RTM_NEWLINK; none unless it tells every one of IFLA_NUM_VF: a list of more than 64 KiB
 /// wraps around its 16-bit length, and functions that the driver cannot ask for are left out.
-pub fn links(payload: &[u8]) -> Result<Option<VfLinks>, NetlinkError> {
+pub fn links(payload: &[u8]) -> Answer<Option<VfLinks>> {
     // Beyond that length nothing in there can be relied on.
     let may_wrap = payload.len() > usize::from(u16::MAX);
     match told(payload) {
@@ -52,7 +46,7 @@ pub fn links(payload: &[u8]) -> Result<Option<VfLinks>, NetlinkError> {
     }
 }
 
-fn told(payload: &[u8]) -> Result<Option<VfLinks>, NetlinkError> {
+fn told(payload: &[u8]) -> Answer<Option<VfLinks>> {
     let attrs = Attrs::after(payload, IFINFOMSG)?;
     let (Some(count), Some(list)) = (attrs.u32(IFLA_NUM_VF)?, attrs.nest(IFLA_VFINFO_LIST)?) else {
         return Ok(None);

@@ -119,7 +119,7 @@ fn overrun_is_counted_by_sequence_numbers() {
     );
     let drained = drain_all(&mut f, 0);
     assert_eq!(codes(&drained.items), [31, 79]);
-    assert_eq!((drained.lost, f.records()), (14 + 1, 3));
+    assert_eq!((drained.lost, f.records), (14 + 1, 3));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn messages_of_syslog_are_judged_as_records_are() {
     let items = &drained.items;
     let historic: Vec<bool> = items.iter().map(|i| i.historic).collect();
     assert_eq!((codes(items), historic), (vec![79, 79], vec![true, false]));
-    assert_eq!((f.records(), drained.lost), (3, 1));
+    assert_eq!((f.records, drained.lost), (3, 1));
     let place = drained.through.unwrap().place;
     assert_eq!(place.last_ts_us, Some(20 * MINUTE));
     assert_eq!(place.last_line.unwrap().hash, 20 * MINUTE);
@@ -304,7 +304,7 @@ fn a_device_that_is_closed_gives_way_and_a_tree_never_does() {
     // Whether this process may call syslog(2) depends on where the tests run.
     o.way = None;
     match KmsgFollower::open(o.clone()) {
-        Ok(f) => assert_eq!(f.way(), Way::Syslog),
+        Ok(f) => assert_eq!(f.way, Way::Syslog),
         Err(e) => {
             let both = e.to_string();
             assert!(
@@ -314,7 +314,7 @@ fn a_device_that_is_closed_gives_way_and_a_tree_never_does() {
         }
     }
     fs::write(&o.path, "").unwrap();
-    assert_eq!(KmsgFollower::open(o.clone()).unwrap().way(), Way::Device);
+    assert_eq!(KmsgFollower::open(o.clone()).unwrap().way, Way::Device);
     // A path that is not a log is a fault, not a reason to use syslog(2).
     fs::remove_file(&o.path).unwrap();
     fs::create_dir(&o.path).unwrap();
