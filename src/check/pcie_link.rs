@@ -33,7 +33,12 @@ pub const PATH: Row = Row {
     evidence: "pcie_gbps",
     ..row(
         "pcie",
-        |context, port| path(context, port).map(|(rate, _)| rate),
+        // Of a port that is down no rate is known that the path must carry.
+        |context, port| {
+            path(context, port)
+                .filter(|_| port.is_active())
+                .map(|(rate, _)| rate)
+        },
         &[(PAST_AND_PEERS, &PATH_SLOW)],
     )
 };
@@ -86,7 +91,7 @@ fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     if let Some(found) = PATH.judge(context, rail) {
         return Some(found);
     }
-    let (carried, at) = path(context, rail)?;
+    let (carried, at) = path(context, rail).filter(|_| rail.is_active())?;
     let rate = needed(rail, context.rate(rail)?.0);
     // Headers take their part, so a path that equals the port is tight and still a design. A second
     // function of the same NIC elsewhere carries its part (Socket Direct, multi-host).

@@ -71,7 +71,8 @@ fn classes(host: &Host) -> Reading<Vec<(Bdf, u64)>> {
     })
 }
 
-/// Addresses of all GPUs, sorted: by class and vendor, or by the word of their driver.
+/// Addresses of all GPUs, sorted: by class and vendor, or by the word of their driver. Virtual functions
+/// of a GPU on this host are guests' parts of it.
 fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
     let driven = tree::names(host, "proc/driver/nvidia/gpus");
     let is_gpu = |(bdf, class): &&(Bdf, u64)| {
@@ -82,6 +83,7 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
                 && vendor().is_some_and(|vendor| is_gpu(vendor, *class)))
     };
     let mut gpus: Vec<Bdf> = classes.iter().filter(is_gpu).map(|(bdf, _)| *bdf).collect();
+    gpus.retain(|bdf| !tree::exists(host, pci_function_dir(*bdf).join("physfn")));
     gpus.sort();
     gpus
 }

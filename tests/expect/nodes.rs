@@ -433,7 +433,7 @@ fn pcie() {
                         s::down(n, &r[..1]);
                     },
                     Nothing,
-                    "unready: LinkDown PciePathTooSlow",
+                    "unready: LinkDown",
                 ),
             ],
         );

@@ -269,3 +269,21 @@ fn a_gpu_by_its_drivers_word() {
     let told: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["0000:1b:00.0"]);
 }
+
+#[test]
+fn virtual_functions_of_a_gpu_are_guests_parts_of_it() {
+    let tree = TestTree::new();
+    for address in ["0000:19:00.0", "0000:19:00.4"] {
+        let dir = format!("sys/bus/pci/devices/{address}");
+        tree.file(&format!("{dir}/class"), "0x030200");
+        tree.file(&format!("{dir}/vendor"), "0x10de");
+    }
+    let found = || {
+        let host = tree.host();
+        gpus(&host, &classes(&host).into_value().unwrap()).len()
+    };
+    // In a guest, a virtual function is a GPU.
+    assert_eq!(found(), 2);
+    tree.link("sys/bus/pci/devices/0000:19:00.4/physfn", "../0000:19:00.0");
+    assert_eq!(found(), 1);
+}
