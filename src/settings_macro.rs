@@ -41,8 +41,7 @@ macro_rules! section {
             pub const FIELDS: &'static [$crate::settings_macro::Field] = &[$(
                 $crate::settings_macro::Field {
                     name: stringify!($field),
-                    help: concat!($($field_doc, "
-"),*),
+                    help: concat!($($field_doc, "\n"),*),
                     section: section!(@section $type $(, $default)?),
                 }
             ),*];

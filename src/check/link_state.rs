@@ -9,6 +9,7 @@ use super::expected::{
 use super::likeness;
 use super::nic_kernel::is_resetting;
 use super::profile::{Profile, Sure};
+use super::roles::kind;
 use super::{Action, Candidate, Context, PortView, ReasonDoc, Status, Weight, word};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
@@ -351,7 +352,7 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         _ => false,
     };
     // A device of which neither driver nor model could be read may be a gVNIC, which has none.
-    let is_known = device.driver != "unknown" || device.pci_id.is_some();
+    let is_known = kind::driver(device).is_some() || device.pci_id.is_some();
     if missing && is_known && !device.is_gvnic() {
         return Some(say(&NO_UVERBS, "has no uverbs device"));
     }

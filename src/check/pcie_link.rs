@@ -33,22 +33,17 @@ pub const PATH: Row = Row {
     evidence: "pcie_gbps",
     ..row(
         "pcie",
-        // Of a port that is down no rate is known that the path must carry.
-        |context, port| {
-            path(context, port)
-                .filter(|_| port.is_active())
-                .map(|(rate, _)| rate)
-        },
+        |context, port| path(context, port).map(|(rate, _)| rate),
         &[(PAST_AND_PEERS, &PATH_SLOW)],
     )
 };
 
-/// Bandwidth of the path and where it is least. Nothing in guests, where bridges are emulated, and of
-/// functions that show no link of their own.
+/// Bandwidth of the path and where it is least. Nothing in guests, where bridges are emulated, of functions
+/// that show no link of their own, and of ports that are down: no rate is known that it must carry.
 fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)> {
     let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
     let whole = port.device.function == Function::Physical;
-    let mut address = port.address().filter(|_| whole)?;
+    let mut address = port.address().filter(|_| whole && port.is_active())?;
     let mut least: Option<(u64, &str)> = None;
     // Deeper than any machine.
     for _ in 0..32 {
@@ -91,7 +86,7 @@ fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     if let Some(found) = PATH.judge(context, rail) {
         return Some(found);
     }
-    let (carried, at) = path(context, rail).filter(|_| rail.is_active())?;
+    let (carried, at) = path(context, rail)?;
     let rate = needed(rail, context.rate(rail)?.0);
     // Headers take their part, so a path that equals the port is tight and still a design. A second
     // function of the same NIC elsewhere carries its part (Socket Direct, multi-host).

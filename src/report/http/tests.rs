@@ -450,7 +450,7 @@ fn long_answers_pause_once_their_credit_is_spent() {
     assert_eq!(in_a_row, [None, None, None, None, pause, pause]);
     // As long a pause is half of the time.
     assert_eq!(spend(long, long), None);
-    // However long nobody asked, a long answer does not come for nothing.
+    // The credit does not grow beyond its bound, however long the server is idle.
     assert_eq!(spend(Duration::from_secs(60), CREDIT * 2), Some(CREDIT * 2));
 }
 
