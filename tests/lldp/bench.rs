@@ -15,8 +15,9 @@ pub const RAILS: [(&str, &str); 2] = [("mlx5_0", "enp24s0np0"), ("mlx5_1", "enp6
 /// Longest wait for what takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Seconds for which a switch's word holds, so that one that is slow does not expire.
-pub const TTL: u64 = 120;
+/// Seconds for which a switch's word holds, so that one that is slow does not expire. Not lldpd's own
+/// 120, so that it shows that both its factors were set.
+pub const TTL: u64 = 100;
 
 /// A port of the node's network of its own.
 const PORT: u16 = 9949;
@@ -130,7 +131,8 @@ impl Net {
     }
 }
 
-/// A switch: lldpd, which sends each second.
+/// A switch: lldpd, which sends each second. It starts paused, and a child of its own, lldpcli, would
+/// resume it: where that child failed, nothing was ever sent. Here it is `/bin/true`.
 pub struct Leaf {
     lldpd: Running,
     net: Net,
@@ -147,6 +149,8 @@ impl Leaf {
             "-d",
             "-S",
             "Leaf SONiC",
+            "-L",
+            "/bin/true",
             "-O",
             "/dev/null",
             "-u",
@@ -172,8 +176,8 @@ impl Leaf {
         }
     }
 
-    /// Names the port that a cable is in. lldpd forgets settings made while it starts, or before it has
-    /// seen the port.
+    /// Names the port that a cable is in, and waits until it sends. lldpd forgets settings made while it
+    /// starts, or before it has seen the port.
     fn name_port(&self, port: usize) {
         let (interface, name) = (&format!("Eth{port}"), &format!("Ethernet1/{port}"));
         let text = &format!("to gpu-01 rail{port}");
@@ -187,14 +191,31 @@ impl Leaf {
             let mut words = [name, "to gpu-01", leaf, ttl].into_iter();
             words.all(|word| shown.contains(word))
         };
-        while !self.lldpcli(&show).as_ref().is_some_and(named) {
-            assert!(begin.elapsed() < PATIENCE, "{:?}", self.lldpcli(&show));
+        while !(self.lldpcli(&show).as_ref().is_some_and(named) && self.sends(interface)) {
+            assert!(begin.elapsed() < PATIENCE, "{}", self.state());
             self.configure(&["system", "hostname", leaf]);
             self.configure(&["lldp", "tx-interval", "1"]);
             self.hold(TTL);
             self.configure(&["ports", interface, "lldp", "portidsubtype", "local", name]);
             self.describe(interface, text);
+            self.resume();
         }
+    }
+
+    fn sends(&self, interface: &str) -> bool {
+        let shown = self.lldpcli(&["show", "statistics", "ports", interface]);
+        shown.is_some_and(|text| {
+            let mut words = text.split_whitespace();
+            let count = words.by_ref().find(|word| *word == "Transmitted:");
+            count.is_some() && words.next().is_some_and(|count| count != "0")
+        })
+    }
+
+    /// What lldpd says of itself, where a test fails.
+    fn state(&self) -> String {
+        let shown = ["interfaces", "statistics", "configuration"];
+        let shown = shown.map(|what| self.lldpcli(&["show", what]).unwrap_or_default());
+        format!("{}: {}", self.socket, shown.join("\n"))
     }
 
     /// From now on its word holds for so many seconds.
@@ -349,6 +370,20 @@ impl Agent<'_> {
         body.unwrap_or_default()
     }
 
+    /// What both ends of the cables say, where a test fails.
+    fn state(&self, report: &str) -> String {
+        let known = match serde_json::from_str(report).map(Report) {
+            Ok(report) => format!(
+                "{} {:?}",
+                report.source(),
+                [0, 1].map(|i| report.neighbor(i))
+            ),
+            Err(_) => report.to_string(),
+        };
+        let leaves = self.bench.leaves.each_ref().map(Leaf::state);
+        format!("{known}\n{}\n{}", leaves.join("\n"), self.log())
+    }
+
     /// Its report, once it is as wanted.
     pub fn until(&self, want: impl Fn(&Report) -> bool) -> Report {
         let begin = Instant::now();
@@ -356,7 +391,7 @@ impl Agent<'_> {
             let text = self.get("/report");
             match serde_json::from_str(&text).map(Report) {
                 Ok(report) if want(&report) => return report,
-                _ => assert!(begin.elapsed() < PATIENCE, "{text} {}", self.log()),
+                _ => assert!(begin.elapsed() < PATIENCE, "{}", self.state(&text)),
             }
         }
     }
