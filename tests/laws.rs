@@ -332,7 +332,12 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
         Worse::GpuGone => pci(snapshot, &|pci| {
             if !pci.gpus.is_empty() {
                 let gpu = pci.gpus.remove(which % pci.gpus.len());
-                pci.functions.remove(&gpu.to_string());
+                let gpu = gpu.to_string();
+                pci.functions.remove(&gpu);
+                let bare = pci.bare.values_mut().map(|nic| &mut nic.distances);
+                for near in pci.distances.values_mut().chain(bare) {
+                    near.remove(&gpu);
+                }
             }
         }),
         Worse::GpuNotDriven => {
@@ -874,6 +879,24 @@ fn machines_that_are_well_are_remembered_as_they_are() {
                 "{}: {:?}",
                 machine.name, report.reasons
             );
+        }
+    }
+}
+
+/// A rail is one without its GPU, also at the first look.
+#[test]
+fn a_rail_whose_gpu_is_gone_stays_one() {
+    for machine in MACHINES.iter() {
+        let gpus = machine.snapshot.pci.as_ref();
+        for gpu in 0..gpus.map_or(0, |pci| pci.value.gpus.len()) {
+            let mut snapshot = machine.snapshot.clone();
+            worsen(&mut snapshot, Worse::GpuGone, gpu);
+            let report = judge(machine, &snapshot, &Memory::default());
+            let rails: Vec<PortKey> = (report.roles.iter())
+                .filter(|(_, role)| role.role == Role::Rail)
+                .map(|(port, _)| port.clone())
+                .collect();
+            assert_eq!(rails, machine.rails, "{} without GPU {gpu}", machine.name);
         }
     }
 }

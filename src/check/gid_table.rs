@@ -26,8 +26,8 @@ fn kind_name(kind: u64) -> &'static str {
     names.get(kind as usize).unwrap_or(&"none")
 }
 
-/// At least this kind: reading stops at an address that can be routed, and where none turned up and the
-/// table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond, and where
+/// At least this kind: reading stops at an IPv4 address, and where no address that can be routed turned
+/// up and the table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond, and where
 /// virtual functions work, the function that they are of may go without.
 fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     let netdev = context.netdev(port.port.netdev.as_deref()?)?;

@@ -71,7 +71,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
         let of_active = |other: &PortView<'_>| context.rate(other).and(lanes(other));
         let most_lanes = likeness::among(context, port, of_active).into_iter().max();
-        let fewer = port.rail && own_lanes.is_some() && own_lanes < most_lanes;
+        // RoCE has as many lanes as the speed that the switch's port is set to.
+        let fewer = infiniband && own_lanes.is_some() && own_lanes < most_lanes;
         match short.because {
             Because::Peers if fewer => short.doc = &LANES_REDUCED,
             Because::Shape if !short.proof => short.doc = &BELOW_NOMINAL,
@@ -132,6 +133,18 @@ mod tests {
             node.tick(1);
             assert_eq!(node.told(&CHECK), [want]);
         }
+    }
+
+    #[test]
+    fn lanes_of_an_ethernet_port_are_no_fault() {
+        let mut node = Node::roce();
+        node.set_link(4, link(200, 2));
+        node.history = Default::default();
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_4/1 RateBelowPeers Degraded Verdict"]
+        );
     }
 
     #[test]

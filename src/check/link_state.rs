@@ -48,11 +48,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let has_state = |port: &PortView<'_>| !port.is_efa() && !port.is_in_a_pod();
     let known =
         |port: &PortView<'_>| port.device.pci_id.is_some() && port.device.board_id.is_some();
-    let mut found = LAYER.judge(context, |port| has_state(port) && known(port));
+    let judged = |port: &PortView<'_>| has_state(port) && !is_spare(context, port);
+    let mut found = LAYER.judge(context, |port| judged(port) && known(port));
     for odd in &mut found {
         odd.status = Status::Failing;
     }
-    found.extend(LAYER.judge(context, |port| has_state(port) && !known(port)));
+    found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
     for port in ports {
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         if !has_state(port) {
@@ -322,6 +323,14 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
         sources.peers = (hint && shape.is_none()).then_some((1, proof));
     }
     LINK_UP.shortfall(0, 1.0, &sources)
+}
+
+/// Whether a port that is down is one more than are configured, or than machines of the shape have.
+fn is_spare(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let shape = context.profile.and_then(Profile::sure_rails);
+    let counted = context.policy.expect.rails.is_some() || shape.is_some();
+    let down = port.state().is_some_and(|state| !state.is_up());
+    counted && down && short_of_up(context, port).is_none()
 }
 
 fn evidence(port: &PortView<'_>, because: Because) -> &'static str {

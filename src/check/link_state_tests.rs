@@ -375,6 +375,21 @@ fn a_port_in_another_mode_than_its_sisters_fails_though_up() {
 }
 
 #[test]
+fn a_spare_in_another_mode_is_a_spare() {
+    for (configured, want) in [(Some(7), false), (Some(8), true), (None, true)] {
+        let mut node = Node::infiniband();
+        node.set_state(3, PortState::Down, PhysState::Disabled);
+        node.devices[3].ports[0].link_layer = LinkLayer::Ethernet;
+        node.policy.expect.rails = configured;
+        node.history = Default::default();
+        node.tick(700);
+        let told = node.told(&CHECK);
+        let wrong = told.iter().any(|text| text.contains("WrongLinkLayer"));
+        assert_eq!(wrong, want, "{configured:?} {told:?}");
+    }
+}
+
+#[test]
 fn a_port_whose_mode_changed_is_held_against_itself() {
     let mut node = Node::infiniband();
     node.learn();

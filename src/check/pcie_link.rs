@@ -7,7 +7,7 @@ use super::policy::Limit;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::history::AerTracks;
 use crate::observe::kernel::Note;
-use crate::observe::pci::{PciFunction, PcieLink};
+use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::observe::reading::Reading;
 use crate::observe::track::Track;
@@ -43,7 +43,8 @@ pub const PATH: Row = Row {
 fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)> {
     let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
     let whole = port.device.function == Function::Physical;
-    let mut address = port.address().filter(|_| whole && port.is_active())?;
+    let address = port.address().filter(|_| whole && port.is_active())?;
+    let mut address = edge(pci, address);
     let mut least: Option<(u64, &str)> = None;
     // Deeper than any machine.
     for _ in 0..32 {
@@ -67,6 +68,27 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
         }
     }
     least
+}
+
+/// Ports of the switch on a NIC: BlueField-3's, ConnectX's.
+const OWN_SWITCH: [&str; 3] = ["15b3:197b", "15b3:197c", "15b3:1979"];
+
+/// The function of a NIC whose link leaves the card: its own, or the upper port of the NIC's own switch.
+/// Links inside a card are no slot's.
+fn edge(pci: &PciFacts, mut address: String) -> String {
+    let is_inside = |at: &&String| {
+        let above = pci.functions.get(*at);
+        above.is_some_and(|above| OWN_SWITCH.contains(&above.id.as_str()))
+    };
+    // A switch has two ports on the way.
+    for _ in 0..2 {
+        let function = pci.functions.get(&address);
+        match (function.and_then(|function| function.parent.as_ref())).filter(is_inside) {
+            Some(parent) => address.clone_from(parent),
+            None => break,
+        }
+    }
+    address
 }
 
 /// Usable bit/s of a link: 8b/10b at 2.5 and 5 GT/s, 128b/130b up to 32, flits above
@@ -141,14 +163,18 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {
-        let Some(function) = pci.functions.get(&address) else {
+        let parent_of = |at: &str| pci.functions.get(at)?.parent.as_deref();
+        let outer = match endpoint.gpu {
+            true => address.clone(),
+            false => edge(pci, address.clone()),
+        };
+        let Some(function) = pci.functions.get(&outer) else {
             continue;
         };
-        let above = function.parent.as_deref();
-        let parent = above.and_then(|at| pci.functions.get(at));
-        let link = judge_link(context, &endpoint, function, parent);
+        let above = parent_of(&outer).and_then(|at| pci.functions.get(at));
+        let link = judge_link(context, &endpoint, function, above);
         let link = link.filter(|_| !pci.virtual_machine);
-        let errors = judge_errors(context, (&address, above), &endpoint);
+        let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
         found.extend(link.into_iter().chain(errors).map(|mut of| {
             of.key = format!("{address}{}", of.key);
             of.weight = of.weight.min(endpoint.weight);
@@ -346,6 +372,38 @@ mod tests {
         pci.virtual_machine = true;
         node.set_pci(pci);
         assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn links_inside_a_card_are_no_slots() {
+        let (lower, upper) = ("0000:17:02.0", "0000:17:01.0");
+        for (at, id, want) in [
+            (nic(0).as_str(), "15b3:197b", None),
+            (lower, "15b3:197b", None),
+            (
+                upper,
+                "15b3:197b",
+                Some("mlx5_0 PcieSpeedReduced Degraded Verdict"),
+            ),
+            // A switch on the board.
+            (
+                lower,
+                "1000:c030",
+                Some("mlx5_0/1 PciePathTooSlow Degraded Verdict"),
+            ),
+        ] {
+            let mut node = Node::infiniband();
+            node.bend_pci(&nic(0), |f| f.parent = Some(lower.into()));
+            for (port, parent) in [(lower, Some(upper)), (upper, None)] {
+                node.bend_pci(port, |f| {
+                    (f.id, f.parent) = (id.into(), parent.map(Into::into));
+                    (f.current, f.max) = (link(32, 16), link(32, 16));
+                });
+            }
+            node.bend_pci(at, |f| f.current = link(8, 16));
+            let told = node.told(&CHECK);
+            assert_eq!(told.first().map(String::as_str), want, "{at} {id}");
+        }
     }
 
     #[test]

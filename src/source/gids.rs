@@ -17,8 +17,8 @@ const MAX_EMPTY: u32 = 8;
 /// table that was seen to its end tells that there is none.
 pub const ALL_SLOTS: u32 = 1024;
 
-/// Filled slots among the first of a port's table, of an Ethernet port until a RoCE v2 address that
-/// can be routed is found. `complete` is set only where the table's end was reached.
+/// Filled slots among the first of a port's table, of an Ethernet port until a RoCE v2 address of the
+/// best kind, IPv4, is found. `complete` is set only where the table's end was reached.
 pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     let ethernet = (device.ports.iter())
         .any(|known| known.number == port && known.link_layer == LinkLayer::Ethernet);
@@ -31,7 +31,7 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     let mut last = None;
     let mut whole = true;
     while slot < ALL_SLOTS {
-        let seeking = ethernet && !table.gids.iter().any(is_usable);
+        let seeking = ethernet && !table.gids.iter().any(is_ipv4);
         if !seeking && (slot >= MAX_SLOTS || empty >= MAX_EMPTY) {
             break;
         }
@@ -105,10 +105,10 @@ fn last_slot(host: &Host, dir: &Path, known: &mut Option<u32>) -> u32 {
     })
 }
 
-/// A RoCE v2 address beyond the link: not fe80::/10.
-fn is_usable(gid: &Gid) -> bool {
+/// A RoCE v2 address that NCCL takes by default.
+fn is_ipv4(gid: &Gid) -> bool {
     let address: Option<std::net::Ipv6Addr> = gid.gid.parse().ok();
-    gid.kind == Some(GidKind::RoceV2) && !address.is_some_and(|gid| gid.is_unicast_link_local())
+    gid.kind == Some(GidKind::RoceV2) && address.is_some_and(|gid| gid.to_ipv4_mapped().is_some())
 }
 
 /// A GID in full form; none of an empty slot, which prints all zeroes, and of junk.
@@ -136,6 +136,8 @@ mod tests {
     const ZERO: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
     const LOCAL: &str = "fe80:0000:0000:0000:5054:00ff:fe12:3456";
     const V4: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001";
+
+    const V6: &str = "2001:0db8:0000:0001:0000:0000:0000:0001";
 
     fn read_first(tree: &TestTree) -> Reading<GidTable> {
         let host = tree.host();
@@ -225,6 +227,11 @@ mod tests {
         // Slots were freed in between.
         let table = read(&[(0, (LOCAL, V1)), (1, (LOCAL, V2)), (200, (V4, V2))]);
         assert_eq!((table.gids.len(), table.complete), (3, false));
+        // NCCL takes IPv4 before IPv6.
+        let table = read(&[(1, (V6, V2)), (200, (V4, V2))]);
+        assert_eq!((table.gids.len(), table.complete), (2, false));
+        let table = read(&[(1, (V6, V2))]);
+        assert_eq!((table.gids.len(), table.complete), (1, true));
         // None anywhere: only now that is known.
         let table = read(&[(0, (LOCAL, V1)), (1, (LOCAL, V2))]);
         assert_eq!((table.gids.len(), table.complete), (2, true));

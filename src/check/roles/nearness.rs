@@ -115,13 +115,11 @@ pub(super) fn by_nearness(
     }
 }
 
-/// Whether a port of the rails' kind hangs where a rail hangs, its GPU being away: alone below as
-/// many bridges as most rails, with their board. One of the two must be known.
+/// Whether a port of the rails' kind hangs where a rail hangs, its GPU being away: below as many
+/// bridges as most rails, with their board. One of the two must be known; both, where GPUs of other
+/// rails are near.
 fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&PciFacts>) -> bool {
-    let mut distances = port.seen.distances.values();
-    if distances.any(|distance| is_near(*distance)) {
-        return false;
-    }
+    let others_near = port.seen.distances.values().any(|of| is_near(*of));
     let depth = |port: &Port<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
     let alike = |of: &dyn Fn(&Port<'_>) -> Option<bool>| {
         let votes: Vec<bool> = rails.iter().filter_map(|rail| of(rail)).collect();
@@ -134,10 +132,9 @@ fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&Pc
     let function = |port: &Port<'_>| port.device.pci.map_or(0, |pci| pci.function);
     let first = port.port.number == 1
         && (function(port) == 0 || rails.iter().any(|rail| function(rail) == function(port)));
-    first
-        && place != Some(false)
-        && board != Some(false)
-        && (place == Some(true) || board == Some(true))
+    let known = [place, board].into_iter().flatten().count();
+    let alike = place != Some(false) && board != Some(false);
+    first && alike && known > usize::from(others_near)
 }
 
 /// Bridges above a function.

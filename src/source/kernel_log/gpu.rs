@@ -95,7 +95,7 @@ pub fn sxid(line: &str) -> Option<KernelEvent> {
 }
 
 /// Slot, code and what follows, of ` (PCI:…): 79, …`. Drivers of before 2008 name no device: `: 79`
-/// or ` 79`. The code must end where its digits end.
+/// or ` 79`. The code must end where its digits end; without a device a sentence may only mention it.
 fn place_and_code(after: &str) -> Option<(Option<String>, u32, &str)> {
     let (place, rest) = match after.strip_prefix(" (") {
         Some(rest) => rest
@@ -105,7 +105,7 @@ fn place_and_code(after: &str) -> Option<(Option<String>, u32, &str)> {
     };
     let rest = rest.strip_prefix(':').unwrap_or(rest);
     let (code, rest) = take_u32(rest.trim_start()).filter(|_| rest.starts_with(' '))?;
-    let ends = |c: char| c.is_whitespace() || ",:;.(".contains(c);
+    let ends = |c: char| (c.is_whitespace() && !place.is_empty()) || ",:;.(".contains(c);
     if !(rest.is_empty() || rest.starts_with(ends)) {
         return None;
     }

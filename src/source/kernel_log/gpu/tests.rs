@@ -126,6 +126,7 @@ fn devices_processes_and_codes() {
         assert_eq!(xid.process.as_deref(), process, "{line}");
         assert_eq!(slot.as_deref(), pci, "{line}");
     }
+    assert_eq!(xid_of("NVRM: Xid 79 was reported earlier"), None);
 }
 
 #[test]
