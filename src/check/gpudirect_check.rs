@@ -3,6 +3,7 @@
 use super::debounce::WHOLE_NODE;
 use super::gpudirect::{Path, driver_loaded, nvidia_gpus, peermem_module};
 use super::policy::GpuDirectExpectation;
+use super::roles::kind;
 use super::{Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
@@ -38,7 +39,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::from_iter((!never).then_some(unread));
     };
     // Of gVNICs no file of the node tells it: what is needed comes with the pod.
-    let has_rails = context.rails().any(|port| !port.device.is_gvnic());
+    let has_rails = context.rails().any(|port| !kind::may_be_gvnic(port.device));
     let absent = driver_loaded(facts) == Some(false);
     let wanted = !context.gpus().is_empty() && has_rails && !absent;
     let mut found = Vec::new();

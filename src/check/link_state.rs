@@ -360,9 +360,7 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         Reading::NotObservable => uverbs_not_loaded(context),
         _ => false,
     };
-    // A device of which neither driver nor model could be read may be a gVNIC, which has none.
-    let is_known = kind::driver(device).is_some() || device.pci_id.is_some();
-    if missing && is_known && !device.is_gvnic() {
+    if missing && !kind::may_be_gvnic(device) {
         return Some(say(&NO_UVERBS, "has no uverbs device"));
     }
     (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {

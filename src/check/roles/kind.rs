@@ -49,6 +49,11 @@ pub fn driver(device: &RdmaDevice) -> Option<&str> {
     Some(device.driver.as_str()).filter(|driver| *driver != "unknown")
 }
 
+/// Whether it is a gVNIC, or one of which nothing could be read, which may be one.
+pub fn may_be_gvnic(device: &RdmaDevice) -> bool {
+    device.is_gvnic() || (driver(device).is_none() && device.pci_id.is_none())
+}
+
 /// The link layer, where it was read or, as with EFA, there is none.
 pub fn layer(device: &RdmaDevice, port: &RdmaPort) -> Option<LinkLayer> {
     let layerless = device.driver.starts_with("efa");
