@@ -23,7 +23,7 @@ use selvage::evaluator::{Evaluator, Look};
 use selvage::observe::history::Memory;
 use selvage::observe::pci::{BareNic, PciFacts};
 use selvage::observe::rdma::{GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice};
-use selvage::observe::reading::Reading;
+use selvage::observe::reading::{Fault, FaultKind, Reading};
 use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
 use selvage::report::Report;
@@ -445,6 +445,32 @@ const BLIND: [Blind; 20] = [
     Blind::DcbOfOne,
 ];
 
+/// What may stop being observed while its source answers.
+const BLIND_ATTRIBUTES: [Blind; 11] = [
+    Blind::State,
+    Blind::Rate,
+    Blind::GidKinds,
+    Blind::Model,
+    Blind::Board,
+    Blind::Driver,
+    Blind::Uverbs,
+    Blind::PcieLink,
+    Blind::Modules,
+    Blind::Partition,
+    Blind::DcbOfOne,
+];
+
+/// Sources that may fail. What they gave last stays, and is soon too old.
+const SOURCES: [&str; 7] = [
+    "devices",
+    "link",
+    "netdev",
+    "gids",
+    "pci",
+    "gpudirect",
+    "dcb",
+];
+
 fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
     let count = snapshot
         .devices
@@ -769,6 +795,46 @@ proptest! {
         );
     }
 
+}
+
+proptest! {
+    #![proptest_config(cases(12))]
+
+    /// A fault that was seen is not cleared by its evidence becoming unreadable.
+    #[test]
+    fn a_seen_fault_outlives_its_evidence(
+        machine in 0..1000usize,
+        edits in edits(3),
+        blinds in prop::collection::vec((prop::sample::select(&BLIND_ATTRIBUTES[..]), 0..64usize), 0..6),
+        failing in prop::collection::vec(prop::sample::select(&SOURCES[..]), 0..3),
+    ) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let mut snapshot = machine.snapshot.clone();
+        for (worse, which) in edits.concat() {
+            worsen(&mut snapshot, worse, which);
+        }
+        let mut watcher = evaluator(&machine.profile, machine.memories[0].clone());
+        let mut watch = |snapshot: &mut Snapshot| {
+            let mut report = None;
+            for _ in 0..5 {
+                snapshot.at = snapshot.at.plus(std::time::Duration::from_secs(120));
+                report = Some(watcher.evaluate(snapshot, Look::Watching { full_window: true }));
+            }
+            report.unwrap()
+        };
+        let before = watch(&mut snapshot);
+        for (what, which) in &blinds {
+            blind(&mut snapshot, *what, *which);
+        }
+        for health in snapshot.sources.values_mut().filter(|health| failing.contains(&&*health.source)) {
+            health.fault = Some(Fault { kind: FaultKind::Other, detail: "refused".into() });
+        }
+        let after = watch(&mut snapshot);
+        prop_assert!(
+            badness(after.state) >= badness(before.state),
+            "{}: {:?} {:?}, then {:?} {:?}", machine.name, before.state, before.reasons, after.state, after.reasons
+        );
+    }
 }
 
 proptest! {

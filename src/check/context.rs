@@ -102,6 +102,12 @@ impl<'a> PortView<'a> {
         self.state().is_some_and(PortState::is_up)
     }
 
+    /// Whether it may carry traffic, for all that is known.
+    pub fn may_be_active(&self) -> bool {
+        let state = self.state().filter(|state| *state != PortState::Unknown);
+        state.is_none_or(PortState::is_up)
+    }
+
     /// Whether its link layer is InfiniBand's.
     pub fn is_infiniband(&self) -> bool {
         self.port.link_layer == LinkLayer::Infiniband
@@ -208,6 +214,15 @@ impl<'a> Context<'a> {
             evidence: BTreeMap::new(),
             expected: None,
             timing,
+            unseen: false,
+        }
+    }
+
+    /// Whether this is so of a part cannot be told now: what was believed stands.
+    pub fn unseen(&self, doc: &ReasonDoc, key: impl Into<String>) -> Candidate {
+        Candidate {
+            unseen: true,
+            ..self.candidate(doc, (key, ""), "")
         }
     }
 

@@ -12,7 +12,8 @@
 //!   [`Hysteresis::flap_max_factor`].
 //! - **Unknown neither raises nor clears.** While a check says Unknown of a key, what it said of
 //!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
-//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check. Only an operator
+//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check. Where nobody needs to
+//!   be told that an attribute cannot be observed, [`Candidate::unseen`] does the same for one reason. Only an operator
 //!   who accepts the machine as it is ([`Debouncer::accept`]) lets it clear.
 
 use super::{Candidate, Finding, Status, Weight};
@@ -113,6 +114,9 @@ impl Debouncer {
         let passed = self.stepped_at.map_or(Duration::ZERO, |at| now.since(at));
         self.stepped_at = Some(self.stepped_at.map_or(now, |at| at.max(now)));
 
+        let (unseen, candidates): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|of| of.unseen);
+        let unseen: BTreeSet<Identity> = unseen.iter().map(Identity::of).collect();
         let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
         let blind: BTreeSet<(&'static str, String)> =
             unknown.map(|of| (of.check, of.key.clone())).collect();
@@ -134,7 +138,8 @@ impl Debouncer {
                     entry.accepted = false;
                     Seen::Present
                 }
-                None if !id.unknown && !entry.accepted && is_blind(&blind, id) => Seen::Blind,
+                None if entry.accepted => Seen::Absent,
+                None if unseen.contains(id) || (!id.unknown && is_blind(&blind, id)) => Seen::Blind,
                 None => Seen::Absent,
             };
             entry.step(seen, passed, now, &settings)

@@ -20,6 +20,7 @@ fn candidate(reason: &'static str, key: &str, status: Status) -> Candidate {
             raise_after: Duration::from_secs(3),
             clear_after: Duration::from_secs(5),
         },
+        unseen: false,
     }
 }
 
@@ -38,7 +39,7 @@ fn machine() -> Debouncer {
     })
 }
 
-/// Plays one character a second: `D` down, `.` nothing, `?` unknown, `*` the whole check unknown.
+/// Plays one character a second: `D` down, `.` nothing, `?` unknown, `*` the whole check unknown, `u` unseen.
 /// Gives `R` where LinkDown stands, `.` where not.
 fn play(machine: &mut Debouncer, start: u64, story: &str) -> String {
     story
@@ -49,6 +50,10 @@ fn play(machine: &mut Debouncer, start: u64, story: &str) -> String {
                 'D' => vec![down("a")],
                 '?' => vec![blind("a")],
                 '*' => vec![blind(WHOLE_NODE)],
+                'u' => vec![Candidate {
+                    unseen: true,
+                    ..down("a")
+                }],
                 _ => vec![],
             };
             let findings = machine.step(candidates, Millis::from_secs(start + second as u64));
@@ -94,6 +99,16 @@ fn unknown_neither_raises_nor_clears() {
             "an unknown of the whole check holds it too",
             "DDDD**********",
             "...RRRRRRRRRRR",
+        ),
+        (
+            "what cannot be seen stands, and says nothing itself",
+            "DDDDuuuuuuuuuu",
+            "...RRRRRRRRRRR",
+        ),
+        (
+            "what was never seen is not believed",
+            "uuuuDDDD",
+            ".......R",
         ),
         ("unknown alone raises nothing", "??????????", ".........."),
         (

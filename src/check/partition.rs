@@ -65,6 +65,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             MEMBERSHIP.judge(context, rail)
         })
         .collect();
+    let unread =
+        |rail: &&PortView<'_>| rail.is_infiniband() && rail.may_be_active() && key(rail).is_none();
+    for rail in rails().filter(unread) {
+        found.extend([&NONE, &LIMITED].map(|doc| context.unseen(doc, rail.key.to_string())));
+    }
     for odd in PARTITION.judge(context, |_| true) {
         if !found.iter().any(|worse| worse.key == odd.key) {
             found.push(odd);

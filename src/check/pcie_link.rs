@@ -175,6 +175,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let link = judge_link(context, &endpoint, function, above);
         let link = link.filter(|_| !pci.virtual_machine);
         let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
+        let unread = function.current.value().is_none() || function.max.value().is_none();
+        let unseen = [&WIDTH, &SPEED].map(|doc| context.unseen(doc, address.as_str()));
+        found.extend(unseen.into_iter().filter(|_| unread));
         found.extend(link.into_iter().chain(errors).map(|mut of| {
             of.key = format!("{address}{}", of.key);
             of.weight = of.weight.min(endpoint.weight);
@@ -182,10 +185,16 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }));
     }
     // A link below what its ends can is the better word for a slow path.
-    let told = |address: &String| found.iter().any(|of| of.key == *address);
+    let told = |address: &String| {
+        let mut told = found.iter().filter(|of| !of.unseen);
+        told.any(|of| of.key == *address)
+    };
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let slow: Vec<Candidate> = rails.filter_map(|rail| slow_path(context, rail)).collect();
     found.extend(slow);
+    let unread = |rail: &&PortView<'_>| rail.may_be_active() && path(context, rail).is_none();
+    let unread = context.rails().filter(unread);
+    found.extend(unread.map(|rail| context.unseen(&PATH_SLOW, rail.key.to_string())));
     found
 }
 

@@ -345,7 +345,8 @@ impl Node {
 
     /// Runs one check; every reason that it gives must be in its list.
     pub fn run(&self, check: &Check) -> Vec<Candidate> {
-        let found = (check.run)(&self.context().of_check(check));
+        let mut found = (check.run)(&self.context().of_check(check));
+        found.retain(|candidate| !candidate.unseen);
         for candidate in &found {
             assert_eq!(candidate.check, check.id);
             assert!(
