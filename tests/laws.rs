@@ -647,6 +647,15 @@ fn found_at_random() {
     let after = judge(machine, &gone, &machine.memories[1]);
     assert_eq!(after.state, State::Unready, "{:?}", after.reasons);
 
+    let machine = named("gb200");
+    let mut slower = machine.snapshot.clone();
+    (3..=4).for_each(|rail| worsen(&mut slower, Worse::NoLid, rail));
+    for _ in 0..2 {
+        (7..14).for_each(|rail| worsen(&mut slower, Worse::RateHalved, rail));
+    }
+    let after = judge(machine, &slower, &machine.memories[1]);
+    assert_eq!(after.state, State::Unready, "{:?}", after.reasons);
+
     let machine = named("BM.GPU.H200.8");
     let hidden = without(machine, |snapshot| {
         for (what, which) in [(Blind::Pci, 0), (Blind::State, 14), (Blind::Model, 40)] {
@@ -874,8 +883,8 @@ proptest! {
     #![proptest_config(cases(3))]
 
     /// Excluding a port changes nothing about the others of a machine that is known, but that they have one
-    /// less to compare with. The last one of its make makes place for another, and where most NICs are gone,
-    /// each that is left tells which the fabric is.
+    /// less to compare with. The last one of its make makes place for another, and where most NICs or
+    /// GPUs are gone, each that is left tells which the fabric is.
     #[test]
     fn an_excluded_port_is_alone(machine in 0..1000usize, memory in 0..2usize, edits in edits(3), which in 0..64usize) {
         let machine = &MACHINES[machine % MACHINES.len()];
@@ -890,8 +899,12 @@ proptest! {
         let device = &devices[which % devices.len()];
         let make = |device: &RdmaDevice| (device.driver.clone(), device.pci_id.clone(), device.board_id.clone());
         let alike = devices.iter().filter(|other| make(other) == make(device)).count();
-        let known = machine.snapshot.devices.as_ref().map_or(0, |known| known.value.len());
-        prop_assume!(alike > 1 && devices.len() * 2 > known);
+        let parts = |of: &Snapshot| {
+            let gpus = of.pci.as_ref().map_or(0, |pci| pci.value.gpus.len());
+            (of.devices.as_ref().map_or(0, |known| known.value.len()), gpus)
+        };
+        let (known, left) = (parts(&machine.snapshot), parts(&snapshot));
+        prop_assume!(alike > 1 && left.0 * 2 > known.0 && left.1 * 2 >= known.1);
         let overrides = RoleOverrides { exclude: vec![device.name.as_str().into()], ..RoleOverrides::default() };
         let judged = |overrides| with_overrides(&machine.profile, memory.clone(), None, overrides).evaluate(&snapshot, Look::Once);
         let (before, after) = (judged(RoleOverrides::default()), judged(overrides));

@@ -3,7 +3,7 @@
 use super::debounce::WHOLE_NODE;
 use super::expected::{
     Attribute, BUT_PEERS, Because, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP,
-    identity, is_driven,
+    is_driven,
 };
 use super::nic_kernel::is_resetting;
 use super::profile::{Profile, Sure};
@@ -207,7 +207,8 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
     let seen = (context.history.devices.iter()).flat_map(|(key, seen)| ports_of(key, seen));
     let seen: BTreeSet<String> = seen.map(|port| port.to_string()).collect();
     // A card that is added may give the others new addresses.
-    let guids: BTreeSet<String> = context.ports().iter().map(identity).collect();
+    let ports = context.ports().iter();
+    let guids: BTreeSet<&str> = ports.map(|port| port.device.identity()).collect();
     let memory = &context.history.remembered;
     let mut parts: BTreeMap<_, _> = memory.parts_with(UP).collect();
     // Where the machine has more than are there, one that was never up is lost as well.
@@ -223,7 +224,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
     parts
         .into_iter()
         .filter(|(key, part)| {
-            let elsewhere = !part.identity.is_empty() && guids.contains(&part.identity);
+            let elsewhere = !part.identity.is_empty() && guids.contains(&*part.identity);
             !seen.contains(key.as_str()) && !elsewhere
         })
         .map(|(key, part)| {

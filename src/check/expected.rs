@@ -13,7 +13,6 @@
 use super::likeness;
 use super::{Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::check::profile::{Profile, Sure};
-use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::remembered::Seen;
@@ -314,13 +313,7 @@ impl Shared {
 /// The best that the memory holds of a port's attribute.
 pub fn remembered(context: &Context<'_>, port: &PortView<'_>, attribute: &str) -> Option<u64> {
     let memory = &context.history.remembered;
-    memory.best(&port.key.to_string(), &identity(port), attribute)
-}
-
-/// The hardware's own identity, empty where it is not known.
-pub fn identity(port: &PortView<'_>) -> String {
-    let guid = port.device.node_guid.clone();
-    guid.filter(|guid| is_set(guid)).unwrap_or_default()
+    memory.best(&port.key.to_string(), port.device.identity(), attribute)
 }
 
 /// What there is to remember of the rails and GPUs now.
@@ -344,7 +337,7 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
         }
         Seen {
             part: rail.key.to_string(),
-            identity: identity(rail),
+            identity: rail.device.identity().into(),
             name: rail.subject.clone(),
             values,
         }

@@ -4,6 +4,7 @@ use super::expected::{Because, Row, Sources, row};
 use super::likeness;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::reading::Reading;
+use crate::observe::remembered;
 use crate::units::BitsPerSec;
 
 check! {
@@ -34,7 +35,7 @@ pub const RATE: Row = Row {
     verb: "runs at",
     evidence: "rate_gbps",
     ..row(
-        "rate",
+        remembered::RATE,
         |context, port| context.rate(port).map(|rate| rate.0),
         &[
             (&[Because::Configured, Because::Shape], &BELOW_EXPECTED),

@@ -169,7 +169,6 @@ mod tests {
             trust: Some(Trust::Dscp),
             ets_tc_bandwidth: Some([50, 50, 0, 0, 0, 0, 0, 0]),
             ets_prio_tc: Some([0, 0, 0, 1, 0, 0, 0, 0]),
-            ..DcbFacts::default()
         }
     }
 

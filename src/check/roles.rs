@@ -38,7 +38,7 @@ use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::history::History;
 use crate::observe::pci::PciFacts;
-use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort};
+use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, is_guid_set};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::section;
@@ -370,7 +370,10 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
             device.pci.is_some() && physical.any(|parent| parent.pci == device.pci)
         }
         Function::VirtualOfHost => {
-            let card = device.sys_image_guid.as_deref().filter(|guid| is_set(guid));
+            let card = device
+                .sys_image_guid
+                .as_deref()
+                .filter(|guid| is_guid_set(guid));
             physical.any(|parent| {
                 parent.driver == device.driver
                     && (parent.sriov.is_some_and(|sriov| sriov.enabled > 0)
@@ -379,11 +382,6 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
         }
         Function::Physical | Function::VirtualInGuest | Function::Software => false,
     }
-}
-
-/// A GUID of zeros is what a VF has before it is given one.
-pub(super) fn is_set(guid: &str) -> bool {
-    guid.chars().any(|c| c != '0' && c != ':')
 }
 
 #[cfg(test)]

@@ -579,7 +579,6 @@ fn facts(key: &ContainerKey, proven: bool, finished: bool) -> PodFacts {
     let kind = if slurm { "Slurm" } else { "file" };
     let container = ContainerFacts {
         gpus: proven.into(),
-        may_lock_memory: true,
         privileged: true,
         other_devices: true,
         ..ContainerFacts::default()

@@ -1,6 +1,5 @@
 //! Counters of one RDMA port, with widths known.
 
-use super::rdma::Via;
 use super::reading::Reading;
 use std::collections::BTreeMap;
 
@@ -17,8 +16,6 @@ pub struct PortCounters {
     pub hw: Counts,
     /// `<dev>/hw_counters` (EFA, mana, mlx5 in switchdev mode); on the device's first port only.
     pub device_hw: Counts,
-    /// Where `hw` came from.
-    pub hw_via: Option<Via>,
     /// The PMA files were left unopened: excluded by the operator, or a restricted PF that
     /// answered EINVAL once (reading on floods the kernel log with ACCESS_REG failures).
     pub pma_skipped: Option<PmaSkip>,

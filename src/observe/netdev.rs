@@ -116,8 +116,6 @@ pub struct PauseCounts {
 pub struct DcbFacts {
     /// PFC-enabled priorities, bit n for priority n.
     pub pfc_enabled: Option<u8>,
-    /// How many priorities can have PFC.
-    pub pfc_cap: Option<u8>,
     /// Bandwidth share in percent by traffic class.
     pub ets_tc_bandwidth: Option<[u8; 8]>,
     /// Traffic class of each priority.
@@ -126,10 +124,6 @@ pub struct DcbFacts {
     pub dscp_to_priority: BTreeMap<u8, u8>,
     /// What packets are classified by.
     pub trust: Option<Trust>,
-    /// DCBX mode bits (DCB_CAP_DCBX_*).
-    pub dcbx: Option<u8>,
-    /// Priority to buffer (mlx5).
-    pub prio_to_buffer: Option<[u8; 8]>,
 }
 
 /// Trust state of a port.

@@ -101,8 +101,6 @@ pub struct ContainerFacts {
     pub gpus: u64,
     /// RDMA devices requested, by resource name (`vpc.amazonaws.com/efa`, `rdma/hca_shared_devices_a`).
     pub rdma: BTreeMap<String, u64>,
-    /// Whether it may lock memory without bound: IPC_LOCK or privileged.
-    pub may_lock_memory: bool,
     /// Whether it is privileged: it then sees the node's RDMA devices without requesting any.
     pub privileged: bool,
     /// Whether it gets devices whose kind the manifest does not say: by resource claims

@@ -61,6 +61,11 @@ pub struct RdmaDevice {
     pub unread: Option<Fault>,
 }
 
+/// A GUID of zeros is what a VF has before it is given one.
+pub fn is_guid_set(guid: &str) -> bool {
+    guid.chars().any(|c| c != '0' && c != ':')
+}
+
 impl RdmaDevice {
     /// Key of one of its ports.
     pub fn port_key(&self, port: u32) -> PortKey {
@@ -68,6 +73,12 @@ impl RdmaDevice {
             device: self.key.clone(),
             port,
         }
+    }
+
+    /// The hardware's own identity, its node GUID; empty where it is not known.
+    pub fn identity(&self) -> &str {
+        let guid = self.node_guid.as_deref();
+        guid.filter(|guid| is_guid_set(guid)).unwrap_or_default()
     }
 
     /// Whether it is a gVNIC: no RDMA device at all, but the GPUs' fabric where there is none.

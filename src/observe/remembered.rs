@@ -12,6 +12,9 @@ const STANDS_FOR: Duration = Duration::from_secs(600);
 /// Most parts remembered; a machine has a few dozen rails and GPUs.
 const MAX_PARTS: usize = 256;
 
+/// The rate of a rail in bit/s, as an attribute.
+pub const RATE: &str = "rate";
+
 /// The best values of a machine's parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {

@@ -168,7 +168,6 @@ impl Job {
                 "" => BTreeMap::new(),
                 rdma => BTreeMap::from([(rdma.into(), self.rdma_count)]),
             },
-            may_lock_memory: true,
             ..ContainerFacts::default()
         };
         Some(PodFacts {

@@ -7,7 +7,7 @@
 
 use crate::host::Host;
 use crate::observe::counters::{Counts, PMA_WORDS, PmaSkip, PortCounters, counted};
-use crate::observe::rdma::{Function, RdmaDevice, Via};
+use crate::observe::rdma::{Function, RdmaDevice};
 use crate::observe::reading::Reading;
 use crate::source::rdma_port::{class_dir, port_dir};
 use crate::source::tree;
@@ -127,14 +127,12 @@ impl CounterReader {
             let mut counters = PortCounters::default();
             port.read_pma(host, self.may_be_restricted, &mut counters);
             if let Some(values) = from_netlink.remove(&port.number) {
-                counters.hw_via = Some(Via::Netlink);
                 counters.hw = (values.into_iter())
                     .filter(|(name, _)| name != "lifespan")
                     .map(|(name, value)| (name, counted(value)))
                     .collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
                 counters.hw = port.hw.read(host, false).0;
-                counters.hw_via = (!counters.hw.is_empty()).then_some(Via::Sysfs);
             }
             all.push((port.number, counters));
         }

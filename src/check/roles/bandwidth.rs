@@ -4,9 +4,18 @@ use super::kind::{Kind, kinds};
 use super::{Port, Role, Roles, decide};
 use crate::observe::history::History;
 use crate::observe::rdma::LinkLayer;
+use crate::observe::remembered::RATE;
 use crate::units::BitsPerSec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The best rate of a port, in this boot or as remembered.
+fn best_rate(port: &Port<'_>, history: &History) -> Option<BitsPerSec> {
+    let of_boot = history.port(&port.key).and_then(|seen| seen.best_rate);
+    let (part, identity) = (port.key.to_string(), port.device.identity());
+    let remembered = history.remembered.best(&part, identity, RATE);
+    of_boot.max(remembered.map(BitsPerSec))
+}
 
 /// Rule 4: without GPUs to go by, the model with most ports at the highest rate.
 pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Roles) {
@@ -14,8 +23,7 @@ pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Ro
         .into_iter()
         .map(|kind| {
             let alike = || ports.iter().filter(|port| port.kind().fits(&kind));
-            let best = |port: &Port<'_>| history.port(&port.key).and_then(|seen| seen.best_rate);
-            let rate: Option<BitsPerSec> = alike().filter_map(best).max();
+            let rate = alike().filter_map(|port| best_rate(port, history)).max();
             let count = alike().count() as u64;
             (kind, count, rate)
         })
@@ -65,7 +73,7 @@ fn slower_boards<'a>(
         if let Some(board) = port.device.board_id.as_deref() {
             let (count, rate) = boards.entry(board).or_default();
             *count += 1;
-            *rate = (*rate).max(history.port(&port.key).and_then(|seen| seen.best_rate));
+            *rate = (*rate).max(best_rate(port, history));
         }
     }
     let all: usize = boards.values().map(|(count, _)| count).sum();

@@ -153,13 +153,6 @@ fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
     }
     if let Some(security) = container.get("securityContext") {
         facts.privileged = flag(security, "privileged");
-        let locks = |added: &Value| {
-            let name = added.as_str().unwrap_or_default();
-            let name = name.strip_prefix("CAP_").unwrap_or(name);
-            matches!(name, "IPC_LOCK" | "ALL")
-        };
-        let capabilities = security.get("capabilities").unwrap_or(&Value::Null);
-        facts.may_lock_memory = facts.privileged || list(capabilities, "add").any(locks);
     }
     facts
 }

@@ -3,7 +3,7 @@
 use super::{MLX5_HW, link, stamped};
 use crate::observe::counters::PortCounters;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts, PauseCounts, PriorityFacts};
-use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PhysState, PortState, Via};
+use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::units::PortKey;
@@ -33,7 +33,6 @@ pub(super) fn add(snapshot: &mut Snapshot, key: PortKey, layer: LinkLayer, netde
                 .iter()
                 .map(|name| ((*name).into(), Reading::Value(0)))
                 .collect(),
-            hw_via: Some(Via::Netlink),
             ..PortCounters::default()
         }),
     );
@@ -85,7 +84,6 @@ fn add_ethernet(snapshot: &mut Snapshot, key: PortKey, netdev: &str) {
         netdev.into(),
         stamped(Reading::Value(DcbFacts {
             pfc_enabled: Some(0b1000),
-            pfc_cap: Some(8),
             ..DcbFacts::default()
         })),
     );

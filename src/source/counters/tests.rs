@@ -39,7 +39,6 @@ fn words_become_bytes_once() {
             names(&counters.hw),
             ["out_of_sequence", "rx_write_requests"]
         );
-        assert_eq!(counters.hw_via, Some(Via::Sysfs));
         assert_eq!(counters.pma_skipped, None);
     }
     assert_eq!(opened(), 14);
@@ -91,7 +90,6 @@ fn netlink_values_spare_the_files() {
         BTreeMap::from([("out_of_sequence".into(), 99), ("lifespan".into(), 12)]),
     )]);
     let counters = &reader.read(&host, Some(told))[0].1;
-    assert_eq!(counters.hw_via, Some(Via::Netlink));
     let hw: Vec<_> = counters.hw.iter().collect();
     assert_eq!(hw, [(&"out_of_sequence".to_string(), &Reading::Value(99))]);
     assert_eq!(opened(), 5, "PMA files only");

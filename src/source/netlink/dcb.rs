@@ -10,12 +10,10 @@ use nix::libc::RTM_GETDCB;
 const DCB_CMD_IEEE_GET: u8 = 21;
 
 const DCB_ATTR_IEEE: u16 = 13;
-const DCB_ATTR_DCBX: u16 = 14;
 
 const IEEE_ETS: u16 = 1;
 const IEEE_PFC: u16 = 2;
 const IEEE_APP_TABLE: u16 = 3;
-const DCB_BUFFER: u16 = 10;
 const DCB_APP_TRUST_TABLE: u16 = 11;
 
 /// DCB_ATTR_IEEE_APP: an entry of the APP table.
@@ -39,10 +37,7 @@ pub fn read(ifname: &str) -> Reading<DcbFacts> {
 /// Parses the answer to DCB_CMD_IEEE_GET.
 pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
     let attrs = Attrs::after(payload, DCBMSG)?;
-    let mut facts = DcbFacts {
-        dcbx: attrs.u8(DCB_ATTR_DCBX)?,
-        ..DcbFacts::default()
-    };
+    let mut facts = DcbFacts::default();
     let Some(ieee) = attrs.nest(DCB_ATTR_IEEE)? else {
         return Ok(facts);
     };
@@ -53,10 +48,9 @@ pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
     }
     if let Some(pfc) = ieee.get(IEEE_PFC) {
         // struct ieee_pfc: pfc_cap, pfc_en, mbc …
-        let [cap, enabled, ..] = pfc.bytes else {
+        let [_, enabled, ..] = pfc.bytes else {
             return Err(NetlinkError::Malformed("struct ieee_pfc is short"));
         };
-        facts.pfc_cap = Some(*cap);
         facts.pfc_enabled = Some(*enabled);
     }
     if let Some(table) = ieee.nest(IEEE_APP_TABLE)? {
@@ -68,9 +62,6 @@ pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
                 facts.dscp_to_priority.insert(dscp, *priority);
             }
         }
-    }
-    if let Some(buffer) = ieee.get(DCB_BUFFER) {
-        facts.prio_to_buffer = Some(eight(buffer.bytes, 0)?);
     }
     // The trust table lists selectors, most trusted first; few drivers have one. mlx5 and others
     // trust DSCP from the moment that the APP table maps one. Without either it is unknown.
@@ -142,20 +133,15 @@ mod tests {
             (1, &app(1, 3, 0x8915)),
             (1, &app(5, 3, 500)),
         ]);
-        let mut buffer = vec![0, 0, 0, 1, 0, 0, 0, 0];
-        buffer.extend([0; 36]);
-        let bytes = answer(&[(1, &ets), (2, &pfc), (3, &apps), (10, &buffer)]);
+        let bytes = answer(&[(1, &ets), (2, &pfc), (3, &apps)]);
         assert_eq!(
             facts(&bytes),
             Ok(DcbFacts {
                 pfc_enabled: Some(8),
-                pfc_cap: Some(8),
                 ets_tc_bandwidth: Some([10, 0, 0, 50, 0, 0, 40, 0]),
                 ets_prio_tc: Some([0, 1, 2, 3, 4, 5, 6, 7]),
                 dscp_to_priority: BTreeMap::from([(26, 3), (48, 6)]),
                 trust: Some(Trust::Dscp),
-                dcbx: Some(0x0b),
-                prio_to_buffer: Some([0, 0, 0, 1, 0, 0, 0, 0]),
             })
         );
     }

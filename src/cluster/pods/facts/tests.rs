@@ -76,7 +76,7 @@ fn a_worker() {
         main.rdma,
         BTreeMap::from([("rdma/hca_shared_devices_a".to_string(), 1000)])
     );
-    assert!(main.may_lock_memory && !main.privileged && !main.other_devices);
+    assert!(!main.privileged && !main.other_devices);
     // The last one of a name counts; from elsewhere is not known; secrets are not kept.
     assert_eq!(
         main.env.keys().collect::<Vec<_>>(),
@@ -85,7 +85,7 @@ fn a_worker() {
     assert_eq!(main.env["NCCL_NET"], "IB");
     assert_eq!(main.env["FI_PROVIDER"].len(), VALUE_MAX);
     let sidecar = &facts.containers["selvage-sidecar"];
-    assert!(sidecar.privileged && sidecar.may_lock_memory);
+    assert!(sidecar.privileged);
     assert_eq!(facts.containers["plain"], ContainerFacts::default());
 }
 
