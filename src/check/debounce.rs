@@ -12,9 +12,9 @@
 //!   [`Hysteresis::flap_max_factor`].
 //! - **Unknown neither raises nor clears.** While a check says Unknown of a key, what it said of
 //!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
-//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check. Where nobody needs to
-//!   be told that an attribute cannot be observed, [`Candidate::unseen`] does the same for one reason. Only an operator
-//!   who accepts the machine as it is ([`Debouncer::accept`]) lets it clear.
+//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check, and
+//!   [`Candidate::unseen`], which is not shown, for one reason. Only an operator who accepts the
+//!   machine as it is ([`Debouncer::accept`]) lets it clear.
 
 use super::{Candidate, Finding, Status, Weight};
 use crate::settings_macro::section;

@@ -74,7 +74,7 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
 const OWN_SWITCH: [&str; 3] = ["15b3:197b", "15b3:197c", "15b3:1979"];
 
 /// The function of a NIC whose link leaves the card: its own, or the upper port of the NIC's own switch.
-/// Links inside a card are no slot's.
+/// Links inside a card say nothing about its slot.
 fn edge(pci: &PciFacts, mut address: String) -> String {
     let is_inside = |at: &&String| {
         let above = pci.functions.get(*at);
