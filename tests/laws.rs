@@ -64,8 +64,6 @@ static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
         snapshot.at = Millis::from_secs(3600);
         let mut watcher = evaluator(&profile, Memory::default());
         let first = watcher.evaluate(&snapshot, Look::Once);
-        let roles = first.roles.iter();
-        let rails = roles.filter(|(_, role)| role.role == Role::Rail);
         let mut later = snapshot.clone();
         later.at = Millis::from_secs(7200);
         watcher.evaluate(&later, Look::Once);
@@ -80,11 +78,17 @@ static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
             snapshot: later,
             memories: [boot, restart],
             well: first.state,
-            rails: rails.map(|(port, _)| port.clone()).collect(),
+            rails: rails(&first),
         }
     });
     machines.collect()
 });
+
+fn rails(report: &Report) -> Vec<PortKey> {
+    let roles = report.roles.iter();
+    let rails = roles.filter(|(_, role)| role.role == Role::Rail);
+    rails.map(|(port, _)| port.clone()).collect()
+}
 
 /// For thousands of small files: in memory where it can be, else they take longer than the laws.
 fn in_memory() -> tempfile::TempDir {
@@ -981,11 +985,12 @@ fn a_rail_whose_gpu_is_gone_stays_one() {
             let mut snapshot = machine.snapshot.clone();
             worsen(&mut snapshot, Worse::GpuGone, gpu);
             let report = judge(machine, &snapshot, &Memory::default());
-            let rails: Vec<PortKey> = (report.roles.iter())
-                .filter(|(_, role)| role.role == Role::Rail)
-                .map(|(port, _)| port.clone())
-                .collect();
-            assert_eq!(rails, machine.rails, "{} without GPU {gpu}", machine.name);
+            assert_eq!(
+                rails(&report),
+                machine.rails,
+                "{} without GPU {gpu}",
+                machine.name
+            );
         }
     }
 }

@@ -226,6 +226,21 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The same of these reasons on each rail of which it cannot be read.
+    pub fn unseen_on_rails(
+        &self,
+        docs: &[&ReasonDoc],
+        is_unread: impl Fn(&PortView<'_>) -> bool,
+    ) -> Vec<Candidate> {
+        let rails = self.rails().filter(|rail| is_unread(rail));
+        rails
+            .flat_map(|rail| {
+                docs.iter()
+                    .map(|doc| self.unseen(doc, rail.key.to_string()))
+            })
+            .collect()
+    }
+
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
     /// nothing worse than degraded.
     pub fn of_port(

@@ -48,11 +48,10 @@ pub const RATE: Row = Row {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports().iter();
     let mut found: Vec<Candidate> = ports.filter_map(|port| judge(context, port)).collect();
-    let unread = |rail: &&PortView<'_>| rail.may_be_active() && context.rate(rail).is_none();
-    for rail in context.rails().filter(unread) {
-        let slow = [&BELOW_EXPECTED, &BELOW_PEERS, &LANES_REDUCED, &BELOW_BEST];
-        found.extend(slow.map(|doc| context.unseen(doc, rail.key.to_string())));
-    }
+    let slow = [&BELOW_EXPECTED, &BELOW_PEERS, &LANES_REDUCED, &BELOW_BEST];
+    found.extend(context.unseen_on_rails(&slow, |rail| {
+        rail.may_be_active() && context.rate(rail).is_none()
+    }));
     found
 }
 

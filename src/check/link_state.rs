@@ -54,13 +54,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         odd.status = Status::Failing;
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
-    let unread = |rail: &&PortView<'_>| {
+    found.extend(context.unseen_on_rails(&[&NO_UVERBS], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable
-    };
-    for rail in context.rails().filter(unread) {
-        found.push(context.unseen(&NO_UVERBS, rail.key.to_string()));
-    }
+    }));
     for port in ports {
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         if !has_state(port) {

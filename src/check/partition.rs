@@ -65,11 +65,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             MEMBERSHIP.judge(context, rail)
         })
         .collect();
-    let unread =
-        |rail: &&PortView<'_>| rail.is_infiniband() && rail.may_be_active() && key(rail).is_none();
-    for rail in rails().filter(unread) {
-        found.extend([&NONE, &LIMITED].map(|doc| context.unseen(doc, rail.key.to_string())));
-    }
+    found.extend(context.unseen_on_rails(&[&NONE, &LIMITED], |rail| {
+        rail.is_infiniband() && rail.may_be_active() && key(rail).is_none()
+    }));
     for odd in PARTITION.judge(context, |_| true) {
         if !found.iter().any(|worse| worse.key == odd.key) {
             found.push(odd);

@@ -192,9 +192,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let slow: Vec<Candidate> = rails.filter_map(|rail| slow_path(context, rail)).collect();
     found.extend(slow);
-    let unread = |rail: &&PortView<'_>| rail.may_be_active() && path(context, rail).is_none();
-    let unread = context.rails().filter(unread);
-    found.extend(unread.map(|rail| context.unseen(&PATH_SLOW, rail.key.to_string())));
+    found.extend(context.unseen_on_rails(&[&PATH_SLOW], |rail| {
+        rail.may_be_active() && path(context, rail).is_none()
+    }));
     found
 }
 

@@ -96,14 +96,12 @@ fn settings<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a DcbFac
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = context.rails();
     let mut found: Vec<Candidate> = rails.filter_map(|rail| ON.judge(context, rail)).collect();
-    let unread = |rail: &&PortView<'_>| {
-        let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
-        rail.is_roce() && rail.may_be_active() && !known
-    };
-    for rail in context.rails().filter(unread) {
-        let key = rail.key.to_string();
-        found.extend([&PFC_DIFFERS, &TRUST_DIFFERS].map(|doc| context.unseen(doc, key.clone())));
-    }
+    found.extend(
+        context.unseen_on_rails(&[&PFC_DIFFERS, &TRUST_DIFFERS], |rail| {
+            let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
+            rail.is_roce() && rail.may_be_active() && !known
+        }),
+    );
     let lossless = |rail: &PortView<'_>| majority(&ON.of_peers(context, rail)) == Some(1);
     for row in SHARED {
         for odd in row.judge(context, lossless) {
