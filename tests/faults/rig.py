@@ -133,6 +133,7 @@ class Agent:
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
                 env={**os.environ, "RUST_BACKTRACE": "0", **(env or {})}, preexec_fn=prepare)
         self.address = None
+        self.token = None
         # It was asked to end: probes of it prove nothing more.
         self.ending = False
         self.peak = 0.0
@@ -163,9 +164,10 @@ class Agent:
 
     def get(self, path, timeout=10, host="localhost"):
         """One GET on a new connection: code and body."""
+        token = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
         with socket.create_connection(self.address, timeout) as stream:
             stream.settimeout(timeout)
-            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n".encode())
             parts = []
             while part := stream.recv(65536):
                 parts.append(part)
@@ -243,11 +245,14 @@ class Rig:
         """An agent that serves, and has seen its first full window."""
         agent = self.spawn(*settings, **options).listen()
         if probe:
-            self.probes.append(Probe(agent))
-            self.probes[-1].start()
+            self.probe(agent)
         if ready:
             self.until("the first full window", lambda: agent.get("/readyz")[0] == 200)
         return agent
+
+    def probe(self, agent):
+        self.probes.append(Probe(agent))
+        self.probes[-1].start()
 
     def group(self, controller, *limit):
         group = control_group(controller, f"{controller}-{len(self.groups)}", limit)

@@ -10,6 +10,7 @@ import time
 from api import Server
 from rig import Failed
 from row import Row
+from rows_process import ask
 
 LABEL = "selvage.dev/fabric"
 # Requests a second that an agent may make of a server that fails, over the time of the fault.
@@ -21,12 +22,12 @@ SETTINGS = ("cluster.mode=labels", "cluster.heartbeat=0s")
 BOUNDED = [(resource.RLIMIT_DATA, 512 << 20)]
 
 
-def cluster(rig, user="token: x", limits=()):
+def cluster(rig, user="token: x", **options):
     """A server, and an agent that writes its Node."""
     server = Server()
     rig.undo.append(server.close)
     path = server.kubeconfig(rig.dir / "kubeconfig", user)
-    agent = rig.start(f"cluster.kubeconfig={path}", *SETTINGS, limits=limits)
+    agent = rig.start(f"cluster.kubeconfig={path}", *SETTINGS, **options)
     return server, agent
 
 
@@ -220,12 +221,25 @@ def away(rig):
     rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "ready", 120)
 
 
+def task_ends(rig):
+    """The task that talks to the API server panics."""
+    hook = rig.dir / "fault"
+    server, agent = cluster(rig, env={"TASK_FAULTS": str(hook)})
+    follows(rig, server, "ready")
+    ask(rig, hook, "cluster panic")
+    rig.until("a panic counted", lambda: agent.metrics()['selvage_task_panics_total{task="cluster"}'] == 1)
+    begun = time.monotonic()
+    link(rig, "1: DOWN\n")
+    rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "unready")
+    rig.right(lambda name: "mlx5_3" in name)
+
+
 def token(name, fault, spoil):
     """The token's file is spoilt while the agent runs; read again, it serves."""
     def run(rig):
         file = rig.dir / "token"
         file.write_text("x")
-        server, _ = cluster(rig, f"tokenFile: {file}", BOUNDED)
+        server, _ = cluster(rig, f"tokenFile: {file}", limits=BOUNDED)
         follows(rig, server, "ready")
         file.unlink()
         spoil(file)
@@ -292,6 +306,8 @@ ROWS = [
     *ANSWERS,
     Row("API server", "server away", "nothing listens at the server's address", "the agent serves and judges; "
         "the Node is written once the server is there", away, "the label, meanwhile", fast=True),
+    Row("threads", "task cluster, panic", "the task `cluster` panics",
+        "it is started again, and writes what changed; the others go on", task_ends, fast=True),
     *(token(f"token {name}", f"the token's file {text}", make) for name, text, make in KINDS),
     *(kubeconfig(f"kubeconfig {name}", f"at the start the kubeconfig {text}", make)
       for name, text, make in KINDS),

@@ -266,14 +266,34 @@ def ask(rig, hook, text):
         raise Impossible(DEBUG_ONLY) from None
 
 
+TOKEN = "a-token-of-thirty-two-characters"
+
+
+def settings_of(name, rig):
+    """What the agent is told so that it has the task."""
+    if name == "textfile":
+        return [f"agent.textfile={rig.dir / 'selvage.prom'}"]
+    if name == "log_files":
+        (rig.tree / "var/log/nccl").mkdir(parents=True)
+        return ["nccl.log_files=/var/log/nccl/%h.%p.log"]
+    if name == "serve_files":
+        (rig.dir / "tokens").write_text(f"{TOKEN}\n")
+        return [f"serve.token_file={rig.dir / 'tokens'}"]
+    return []
+
+
 def task(name, fault):
     """A long-lived task of the agent panics, or hangs and goes on."""
     restarts = fault == "hang" and name in ("kernel_log", "http")
 
     def run(rig):
         hook = rig.dir / "fault"
-        agent = rig.start("nccl.suspects_every=1s", "intervals.deadline=300ms",
-                          env={"TASK_FAULTS": str(hook)}, probe=fault == "panic" and name != "http")
+        agent = rig.spawn("nccl.suspects_every=1s", "intervals.deadline=300ms", *settings_of(name, rig),
+                          env={"TASK_FAULTS": str(hook)}).listen()
+        if name == "serve_files":
+            agent.token = TOKEN
+        if fault == "panic" and name != "http":
+            rig.probe(agent)
         rig.until("ready", lambda: rig.verdict() == "ready")
         up = f'selvage_task_up{{task="{name}"}}'
 
@@ -307,8 +327,28 @@ def task(name, fault):
                fast=fault == "panic", probes_may_fail=restarts)
 
 
-TASKS = [task(name, fault) for fault, names in (
-    ("panic", ("http", "kernel_log", "pod_logs", "state", "tcp_watch")),
+def events(name, patience):
+    """A task that waits for this kernel's events panics. It runs where the agent watches the machine that
+    it is on, and meets its fault when it stops waiting."""
+    def run(rig):
+        hook = rig.dir / "fault"
+        agent = rig.spawn(argv=["--host-root=/"], env={"TASK_FAULTS": str(hook)}).listen()
+        rig.probe(agent)
+        up, panics = (f'selvage_task_{of}{{task="{name}"}}' for of in ("up", "panics_total"))
+        rig.until("its task up", lambda: agent.metrics().get(up) == 1)
+        ask(rig, hook, f"{name} panic")
+        rig.until("a panic counted", lambda: agent.metrics().get(panics) == 1, patience)
+        begun = time.monotonic()
+        rig.recovers(begun, "the task up", lambda: agent.metrics().get(up) == 1)
+
+    return Row("threads", f"task {name}, panic", f"the task `{name}` panics",
+               "it is started again; the others go on", run)
+
+
+TASKS = [events("rtnetlink", 60), events("rdma_monitor", 240)]
+TASKS += [task(name, fault) for fault, names in (
+    ("panic", ("http", "kernel_log", "pod_logs", "state", "tcp_watch", "serve_files", "textfile",
+               "log_files")),
     ("hang", ("kernel_log", "pod_logs", "state"))) for name in names]
 
 ROWS = LIMITS + GROUPS + PIDS + SIGNALS + TASKS
