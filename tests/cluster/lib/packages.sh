@@ -18,9 +18,6 @@ nsenter:util-linux
 "
 # Only when Kubernetes is to be built.
 BUILD_TOOLS="
-gcc:gcc
-make:make
-rsync:rsync
 xz:xz-utils
 "
 
