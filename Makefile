@@ -44,7 +44,7 @@ build:
 CROSS := $(if $(filter $(shell uname -m)-%,$(STATIC_TARGET)),,$(firstword $(subst -, ,$(STATIC_TARGET)))-linux-gnu-gcc)
 LINK := -C target-feature=+crt-static $(if $(CROSS),-C linker=$(CROSS))
 
-# rustup's compiler, or Debian's where rustup has not the target.
+# rustup's compiler, or Debian's where rustup lacks the target.
 STATIC_RUSTC = $(eval STATIC_RUSTC := $(or $(shell tests/lib/rustc-for $(STATIC_TARGET)),$(error no compiler for $(STATIC_TARGET))))$(STATIC_RUSTC)
 
 comma := ,
