@@ -1,11 +1,13 @@
 # Two commands do it all: `make demo` and `make test`. CONTRIBUTING.md says what each suite proves.
-# Also aarch64-unknown-linux-gnu; from another architecture with Debian's gcc-aarch64-linux-gnu and rustup's target.
+# Also aarch64-unknown-linux-gnu; from x86-64 with Debian's gcc-aarch64-linux-gnu.
 STATIC_TARGET := x86_64-unknown-linux-gnu
 ARM64 := $(if $(filter aarch64-%,$(STATIC_TARGET)),-arm64)
+# Of Cargo.toml.
+PROFILE := image
 # What the container image holds: no demo.
 STATIC := target/static/selvage$(ARM64)
 # What the system suites run: the same build with the demo's simulated nodes.
-RIG := target/static/selvage-rig$(ARM64)
+RIG := target/static/selvage-rig$(ARM64)$(addprefix -,$(PROFILE:image=))
 VM_KERNELS ?= 6.1 6.12
 # Mutants of one `make mutants`.
 SAMPLE ?= 40
@@ -42,9 +44,12 @@ build:
 CROSS := $(if $(filter $(shell uname -m)-%,$(STATIC_TARGET)),,$(firstword $(subst -, ,$(STATIC_TARGET)))-linux-gnu-gcc)
 LINK := -C target-feature=+crt-static $(if $(CROSS),-C linker=$(CROSS))
 
+# rustup's compiler, or Debian's where rustup lacks the target.
+STATIC_RUSTC = $(eval STATIC_RUSTC := $(or $(shell tests/lib/rustc-for $(STATIC_TARGET)),$(error no compiler for $(STATIC_TARGET))))$(STATIC_RUSTC)
+
 comma := ,
 # A flag, where the linker of the target takes it.
-probe = $(shell out=$$(mktemp) && echo 'fn main() {}' | rustc - --target $(STATIC_TARGET) $(LINK) -o "$$out" $(1) 2>/dev/null \
+probe = $(shell out=$$(mktemp) && echo 'fn main() {}' | $(STATIC_RUSTC) - --target $(STATIC_TARGET) $(LINK) -o "$$out" $(1) 2>/dev/null \
     && echo "$(1)"; rm -f "$$out")
 
 # glibc before 2.36 cannot start a static binary whose relocations are packed (half a megabyte less).
@@ -56,9 +61,9 @@ ICF = $(call probe,-C link-arg=-Wl$(comma)--icf=all)
 # Where crates lie on this machine is not to be in the binary: the same commit gives the same bytes.
 REMAP := --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/crates
 
-STATIC_BUILD = SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="$(LINK) $(RELR) $(ICF) $(REMAP)" cargo build --profile image --locked \
+STATIC_BUILD = RUSTC=$(STATIC_RUSTC) SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="$(LINK) $(RELR) $(ICF) $(REMAP)" cargo build --profile $(PROFILE) --locked \
     --target $(STATIC_TARGET) --target-dir target/static
-STATIC_BUILT := target/static/$(STATIC_TARGET)/image/selvage
+STATIC_BUILT := target/static/$(STATIC_TARGET)/$(PROFILE)/selvage
 
 static: ## the static binary of the container image
 	$(STATIC_BUILD) --no-default-features
@@ -71,7 +76,7 @@ rig:
 # The date of the commit, for everything that is dated.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 
-# On x86-64, with Debian's gcc-aarch64-linux-gnu and rpm, and `rustup target add aarch64-unknown-linux-gnu`.
+# On x86-64, with Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and rpm.
 release: ## dist/: binaries, packages, image and chart for amd64 and arm64, with checksums and SBOM
 	$(MAKE) static STATIC_TARGET=x86_64-unknown-linux-gnu
 	$(MAKE) static STATIC_TARGET=aarch64-unknown-linux-gnu
@@ -123,13 +128,15 @@ test-alerts: test-rules ## the rules, inhibition and paging on a real Alertmanag
 test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
 	tests/dashboards/run
 
-# Needs Debian's gcc-aarch64-linux-gnu and qemu-user-static, and `rustup target add aarch64-unknown-linux-gnu`.
-test-arm64: export UNDER_TEST = $(shell command -v qemu-aarch64-static) $(CURDIR)/target/static/selvage-rig-arm64
+# The profile that builds fastest; as a release is built: `make test-arm64 EMULATED=image`.
+EMULATED := emulated
+EMULATED_RIG := target/static/selvage-rig-arm64$(addprefix -,$(EMULATED:image=))
+test-arm64: export UNDER_TEST = $(shell command -v qemu-aarch64-static) $(CURDIR)/$(EMULATED_RIG)
 test-arm64: ## golden files, nccl, preflight and the agent by the arm64 binary, in an emulator; the agent on an arm64 kernel (root)
-	$(MAKE) rig STATIC_TARGET=aarch64-unknown-linux-gnu
+	$(MAKE) rig STATIC_TARGET=aarch64-unknown-linux-gnu PROFILE=$(EMULATED)
 	cargo test --locked --test golden --test commands --test preflight -- --skip namespaces:: --skip page:: --skip a_copy_runs
 	cargo test --locked --test agent a_device_that_goes
-	tests/vm/arm64 target/static/selvage-rig-arm64
+	tests/vm/arm64 $(EMULATED_RIG)
 
 test-page: ## the agent's page in a real browser: axe, keyboard, narrow; pictures in target/page
 	tests/page/run
@@ -147,9 +154,9 @@ test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
 # The cluster mostly waits, and the bounds of the others allow for a busy machine: beside it run first all
-# faults, then the virtual machines.
-test-system: deps rig ## every fault, both kernels, a real cluster, 300 agents
-	$(MAKE) -j2 test-cluster test-faults-all test-vm-all
+# faults, then the virtual machines, then arm64.
+test-system: deps rig ## every fault, both kernels, arm64, a real cluster, 300 agents
+	$(MAKE) -j2 test-cluster test-faults-all test-vm-all test-arm64
 	$(MAKE) test-fleet
 
 test-vm-all: rig

@@ -13,7 +13,7 @@ import yaml
 from render import ROOT
 
 FILES = sorted((ROOT / ".github/workflows").glob("*.yml"))
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 class NoBooleans(yaml.CSafeLoader):
@@ -52,7 +52,7 @@ class Workflows(unittest.TestCase):
         suites = load(FILES[0])["jobs"]["suite"]["strategy"]["matrix"]["suite"]
         make = (ROOT / "Makefile").read_text()
         rules = re.findall(r"^(?:test|test-system):.*(?:\n\t.*)*", make, re.MULTILINE)
-        targets = {name for rule in rules for name in re.findall(r"\btest-[a-z-]+", rule)}
+        targets = {name for rule in rules for name in re.findall(r"\btest-[a-z0-9-]+", rule)}
         # One job a kernel in place of test-vm-all.
         named = targets - {"test-system", "test-vm-all"} | {"test-vm"}
         self.assertEqual({suite.split()[0] for suite in suites}, named, "ci.yml and the Makefile")
@@ -77,7 +77,7 @@ class Workflows(unittest.TestCase):
                 shell = "bash" if "container" not in job else "sh"
                 done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
                 self.assertEqual(done.stderr, "", f"{name}: {script}")
-                for target in re.findall(r"\bmake ([a-z-]+)", script):
+                for target in re.findall(r"\bmake ([a-z0-9-]+)", script):
                     self.assertIn(target, TARGETS | {"x"}, name)
                 for file in re.findall(r"\bmanifests/[a-z/.]+", script):
                     self.assertTrue((ROOT / file).exists(), file)

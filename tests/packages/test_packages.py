@@ -1,12 +1,16 @@
 """The files of a release: the same twice, valid, and gone when they are removed."""
 
+import contextlib
+import filecmp
 import functools
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
@@ -20,9 +24,13 @@ from cyclonedx.validation.json import JsonStrictValidator
 HERE = pathlib.Path(__file__).parent
 TOP = HERE.parents[1]
 BINARIES = [pathlib.Path(line) for line in os.environ["BINARIES"].splitlines()]
+sys.path.insert(0, str(TOP / "tests/lib"))
+import waiting  # noqa: E402
+
 VERSION = tomllib.loads((TOP / "Cargo.toml").read_text())["package"]["version"]
 NEWER = "99.0.0"
 IMAGE = "registry.example.com/Team/selvage"
+SOURCE = {"GITHUB_SERVER_URL": "https://git.example.com", "GITHUB_REPOSITORY": "Team/selvage"}
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="selvage-packages."))
 unittest.addModuleCleanup(shutil.rmtree, WORK)
 os.environ["TMPDIR"] = str(WORK)  # lintian leaves files there
@@ -36,7 +44,7 @@ def run(*command, status=0, **more) -> str:
 
 
 def release(name: str, binaries, **environment) -> pathlib.Path:
-    environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000", "SELVAGE_IMAGE": IMAGE} | environment
+    environment = os.environ | {"SOURCE_DATE_EPOCH": "1700000000", "SELVAGE_IMAGE": IMAGE} | SOURCE | environment
     run(TOP / "manifests/release/build", WORK / name, *binaries, env=environment)
     return WORK / name
 
@@ -56,8 +64,33 @@ def newer() -> pathlib.Path:
     return WORK / "newer"
 
 
+@contextlib.contextmanager
+def containerd():
+    """A containerd of the test's own; what runs its client."""
+    home, programs = WORK / "containerd", pathlib.Path(os.environ["CONTAINERD"])
+    home.mkdir()
+    unused = ("grpc.v1.cri", "internal.v1.opt", *(f"snapshotter.v1.{name}" for name in ("btrfs", "devmapper", "zfs")))
+    (home / "config.toml").write_text(
+        f'version = 2\nroot = "{home}/root"\nstate = "{home}/state"\n'
+        f"disabled_plugins = {[f'io.containerd.{name}' for name in unused]}\n"
+        f'[grpc]\naddress = "{home}/socket"\n'
+    )
+    with open(home / "log", "wb") as log:
+        daemon = subprocess.Popen([programs / "containerd", "--config", home / "config.toml"], stdout=log, stderr=log)
+    try:
+        ctr = functools.partial(run, programs / "ctr", "--address", home / "socket")
+        waiting.until("containerd answers", (home / "socket").exists)
+        ctr("version")
+        yield ctr
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
 class Root:
     """A small Debian on which packages are installed, with files that belong to others."""
+
+    MANAGERS = ("var/cache/dnf", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "var/log")
 
     def __init__(self, name: str):
         self.path = WORK / name
@@ -97,7 +130,7 @@ class Root:
         """Owner, mode and content of every file but the package managers' own."""
         found = {}
         for directory, names, files in os.walk(self.path):
-            if pathlib.Path(directory).relative_to(self.path).as_posix() in ("var/lib/dpkg", "var/lib/rpm", "var/log"):
+            if pathlib.Path(directory).relative_to(self.path).as_posix() in self.MANAGERS:
                 names.clear()
                 continue
             for name in names + files:
@@ -139,7 +172,47 @@ class Release(unittest.TestCase):
         images = blob(index)["manifests"]
         self.assertEqual(len(images), len(BINARIES))
         for image in images:
-            self.assertEqual(blob(blob(image)["config"])["architecture"], image["platform"]["architecture"])
+            config = blob(blob(image)["config"])
+            self.assertEqual(config["architecture"], image["platform"]["architecture"])
+            labels = {name.rpartition(".")[2]: value for name, value in config["config"]["Labels"].items()}
+            self.assertEqual((labels["version"], labels["source"]), (VERSION, "https://git.example.com/Team/selvage"))
+            if config["architecture"] == "amd64":
+                self.assertEqual(labels.get("revision"), self.built_from())
+
+    @staticmethod
+    def built_from() -> str | None:
+        """This commit, in full, if the binary that runs here says that it was built from it."""
+        short, dirty = re.search(r"\((\w+)(-dirty)?\)", run(BINARIES[0], "--version")).groups(default="")
+        done = subprocess.run(["git", "-C", TOP, "rev-parse", "HEAD"], capture_output=True, text=True)
+        head = done.stdout.strip()
+        return head + dirty if head.startswith(short) else None
+
+    def test_containerd_takes_both_platforms(self):
+        binaries = {"amd64": BINARIES[0], "arm64": WORK / "arm64"}
+        if len(BINARIES) > 1:
+            binaries["arm64"] = BINARIES[1]
+        else:  # a stand-in: its ELF header says aarch64
+            data = bytearray(BINARIES[0].read_bytes())
+            data[18:20] = b"\xb7\x00"
+            binaries["arm64"].write_bytes(data)
+        name = "registry.example.com/team/selvage:both"
+        images = {arch: WORK / f"{arch}.tar" for arch in binaries}
+        digests = {arch: run(TOP / "manifests/image/build", binaries[arch], images[arch], name).strip() for arch in images}
+        index = run(TOP / "manifests/image/index", WORK / "both.tar", *images.values()).strip()
+        with containerd() as ctr:
+            ctr("images", "import", "--all-platforms", "--no-unpack", WORK / "both.tar")
+            listed = ctr("images", "ls", f"name=={name}").splitlines()[1].split()
+            self.assertEqual((listed[0], listed[2], listed[-2]), (name, index, "linux/amd64,linux/arm64"))
+            self.assertLessEqual(set(digests.values()), set(ctr("content", "ls", "-q").split()))
+            for arch, binary in binaries.items():
+                # To a node of this architecture, the image is this binary.
+                ctr("images", "import", "--platform", f"linux/{arch}", "--snapshotter", "native", WORK / "both.tar")
+                mounted = WORK / f"mounted-{arch}"
+                mounted.mkdir()
+                ctr("images", "mount", "--platform", f"linux/{arch}", "--snapshotter", "native", name, mounted)
+                self.addCleanup(run, "umount", mounted)
+                self.assertEqual([path.name for path in mounted.iterdir()], ["selvage"])
+                self.assertTrue(filecmp.cmp(mounted / "selvage", binary, shallow=False))
 
     def test_chart(self):
         with tarfile.open(dist() / f"selvage-{VERSION}.tgz") as archive:
@@ -218,13 +291,29 @@ class Packages(unittest.TestCase):
         left = self.life(root, package, [*dpkg, "-i"], [*query, "-L", "selvage"], [*dpkg, "--purge", "selvage"])
         self.assertEqual(left, set())
 
+    @staticmethod
+    def shell() -> pathlib.Path:
+        """A package without files in place of the root's own shell, which rpm's database does not know."""
+        spec = WORK / "shell.spec"
+        spec.write_text(
+            "Name: shell\nVersion: 1\nRelease: 1\nSummary: shell\nLicense: none\nBuildArch: noarch\n"
+            "Provides: /bin/sh\n%description\n%files\n"
+        )
+        run("rpmbuild", "-bb", "--define", f"_topdir {WORK}/shell", "--define", f"_rpmdir {WORK}", spec)
+        return WORK / "noarch/shell-1-1.noarch.rpm"
+
     def test_rpm(self):
         root = Root("rpm")
         # Every distribution with rpm has these, by its packages filesystem, systemd, shadow-utils and rpm.
         for name in ("etc/default", "usr/lib/systemd/system", "usr/share/man/man1", "usr/share/licenses", "var/lib/rpm"):
             (root.path / name).mkdir(parents=True, exist_ok=True)
-        # The root's own files, /bin/sh for one, are not in rpm's database.
-        rpm = ["rpm", "--root", root.path, "--dbpath", "/var/lib/rpm"]
+        # Debian's rpm has its database elsewhere.
+        root.put("../rpm-home/.rpmmacros", "%_dbpath /var/lib/rpm\n")
+        rpm = ["env", f"HOME={WORK / 'rpm-home'}", "rpm", "--root", root.path]
+        dnf = ["env", f"HOME={WORK / 'rpm-home'}", "dnf", f"--installroot={root.path}", "--assumeyes", "--nogpgcheck"]
+        dnf += ["--noplugins", "--releasever=1", f"--setopt=reposdir={WORK / 'no-repositories'}"]
+        dnf += [f"--setopt=persistdir={root.path}/var/lib/dnf", "--setopt=cachedir=/var/cache/dnf"]
+        run(*dnf, "install", self.shell())
         self.version = ["-q", "selvage"]
 
         def stops(asked):
@@ -233,7 +322,7 @@ class Packages(unittest.TestCase):
 
         self.stops = stops
         package = f"selvage-{VERSION}-1.x86_64.rpm"
-        left = self.life(root, package, [*rpm, "--nodeps", "-U"], [*rpm, "-ql", "selvage"], [*rpm, "-e", "selvage"])
+        left = self.life(root, package, [*dnf, "install"], [*rpm, "-ql", "selvage"], [*dnf, "remove", "selvage"])
         # rpm keeps what an administrator wrote, and knows nothing of the agent's state.
         kept = {"/etc/default/selvage.rpmsave", "/var/lib/selvage", "/var/lib/selvage/state.json"}
         self.assertEqual(left, kept)

@@ -90,7 +90,8 @@ impl Container {
     fn look(&self, variables: &[(&str, &str)]) -> Said {
         let mut all = JOB.to_vec();
         all.extend(variables);
-        let args = ["-o", "json", "--host-root", self.root()];
+        // A busy machine, or an emulated one, takes its time.
+        let args = ["-o", "json", "--timeout", "1m", "--host-root", self.root()];
         Said::of(&preflight(&all, &args).output().unwrap())
     }
 }
