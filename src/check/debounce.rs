@@ -97,7 +97,6 @@ pub struct Debouncer {
     settings: Hysteresis,
     entries: BTreeMap<Identity, Entry>,
     stepped_at: Option<Millis>,
-    refused: u64,
 }
 
 impl Debouncer {
@@ -120,15 +119,9 @@ impl Debouncer {
         let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
         let blind: BTreeSet<(&'static str, String)> =
             unknown.map(|of| (of.check, of.key.clone())).collect();
-        let mut present: BTreeMap<Identity, Candidate> = BTreeMap::new();
-        for candidate in candidates {
-            let id = Identity::of(&candidate);
-            // Said twice in one step: the worse one counts.
-            let known = present.get(&id);
-            if known.is_none_or(|other| other.status < candidate.status) {
-                present.insert(id, candidate);
-            }
-        }
+        // `run_all` gives each once.
+        let present = candidates.into_iter().map(|of| (Identity::of(&of), of));
+        let mut present: BTreeMap<Identity, Candidate> = present.collect();
 
         let settings = self.settings.clone();
         self.entries.retain(|id, entry| {
@@ -176,17 +169,11 @@ impl Debouncer {
         }
     }
 
-    /// Candidates that were dropped because the memory was full of standing ones.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
     fn admit(&mut self, new: BTreeMap<Identity, Candidate>, now: Millis) {
         let mut new: Vec<_> = new.into_iter().collect();
         new.sort_by_key(|(_, candidate)| std::cmp::Reverse((candidate.weight, candidate.status)));
         for (id, candidate) in new {
             if self.entries.len() >= MAX_KEYS && !self.drop_oldest_cleared() {
-                self.refused = self.refused.saturating_add(1);
                 continue;
             }
             let mut entry = Entry {

@@ -397,14 +397,10 @@ section! {
 }
 
 impl Policy {
-    /// Everything that is wrong with it, one sentence each; empty when it is sound.
-    pub fn complaints(&self) -> Vec<String> {
+    /// Values that are wrong, as (key within the policy, sentence); empty when it is sound.
+    pub fn complaints(&self) -> Vec<(String, String)> {
         let mut complaints = Vec::new();
-        for id in &self.mute {
-            if !super::CHECKS.iter().any(|check| check.id == id) {
-                complaints.push(format!("mute: no such check: {id:?}"));
-            }
-        }
+        let mut complain = |key: &str, message: String| complaints.push((key.into(), message));
         for (name, value) in [
             ("link_rate.below", self.link_rate.below),
             ("retransmission.loss_share", self.retransmission.loss_share),
@@ -412,24 +408,23 @@ impl Policy {
             ("congestion.storm", self.congestion.storm),
         ] {
             if !(value > 0.0 && value <= 1.0) {
-                complaints.push(format!("{name}: {value} is not a share between 0 and 1"));
+                complain(name, format!("{value} is not a share between 0 and 1"));
             }
         }
         if self.congestion.storm < self.congestion.pressure {
-            complaints.push("congestion.storm: below congestion.pressure".into());
+            complain("congestion.storm", "below congestion.pressure".into());
         }
         if let Some(rate) = self.expect.rate_gbps
             && !(rate > 0.0 && rate.is_finite())
         {
-            complaints.push(format!("expect.rate_gbps: {rate} is not a rate"));
+            complain("expect.rate_gbps", format!("{rate} is not a rate"));
         }
         if self.device_missing.missed == 0 {
-            complaints.push("device_missing.missed: must be at least 1".into());
+            complain("device_missing.missed", "must be at least 1".into());
         }
-        for (code, own) in &self.xid.overrides {
-            if own.count == 0 {
-                complaints.push(format!("xid.overrides.{code}.count: must be at least 1"));
-            }
+        for (code, _) in (self.xid.overrides.iter()).filter(|(_, own)| own.count == 0) {
+            let key = format!("xid.overrides.{code}.count");
+            complain(&key, "must be at least 1".into());
         }
         complaints
     }

@@ -1,5 +1,6 @@
 //! One item of the preflight report, how it is built, and how its message lists names.
 
+use crate::data_files::line_of;
 use crate::observe::reading::Reading;
 use crate::settings_macro::words;
 use serde::Serialize;
@@ -56,7 +57,9 @@ impl Item {
             status,
             reason,
             message: message.into(),
-            remedy: reason.map_or("", remedy).into(),
+            remedy: (reason.and_then(|reason| line_of(REMEDIES, reason)))
+                .unwrap_or_default()
+                .into(),
             evidence: BTreeMap::new(),
         }
     }
@@ -101,12 +104,6 @@ impl Item {
 
 /// What to change where the reason alone says it: `REASON: TEXT`.
 const REMEDIES: &str = include_str!("remedies.txt");
-
-fn remedy(reason: &str) -> &'static str {
-    let mut lines = REMEDIES.lines();
-    let text = lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "));
-    text.unwrap_or_default()
-}
 
 /// What was read, or the item that says why nothing was; `otherwise` is said where nothing failed.
 pub(super) fn known<'a, T>(
