@@ -1,11 +1,12 @@
 //! One item of the preflight report, how it is built, and how its message lists names.
 
-use crate::data_files::line_of;
+use crate::data_files::embedded;
 use crate::observe::reading::Reading;
 use crate::settings_macro::words;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Names that one message lists at most.
 const MAX_NAMES: usize = 12;
@@ -57,9 +58,7 @@ impl Item {
             status,
             reason,
             message: message.into(),
-            remedy: (reason.and_then(|reason| line_of(REMEDIES, reason)))
-                .unwrap_or_default()
-                .into(),
+            remedy: reason.map_or("", remedy).into(),
             evidence: BTreeMap::new(),
         }
     }
@@ -102,8 +101,27 @@ impl Item {
     }
 }
 
-/// What to change where the reason alone says it: `REASON: TEXT`.
-const REMEDIES: &str = include_str!("remedies.txt");
+/// Reasons by item, each with what to change where the reason alone says it.
+static REASONS: LazyLock<BTreeMap<&str, BTreeMap<&str, &str>>> =
+    LazyLock::new(|| embedded(include_str!("reasons.toml")));
+
+/// Every item with each reason that it can have.
+pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let items = REASONS.iter();
+    items.flat_map(|(item, of)| of.keys().map(move |reason| (*item, *reason)))
+}
+
+/// Whether an item can have a reason.
+pub(super) fn is_of(item: &str, reason: &str) -> bool {
+    REASONS.get(item).is_some_and(|of| of.contains_key(reason))
+}
+
+fn remedy(reason: &str) -> &'static str {
+    let mut items = REASONS.values();
+    items
+        .find_map(|of| of.get(reason).copied())
+        .unwrap_or_default()
+}
 
 /// What was read, or the item that says why nothing was; `otherwise` is said where nothing failed.
 pub(super) fn known<'a, T>(
