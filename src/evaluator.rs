@@ -18,7 +18,7 @@ use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
-use crate::readiness::{self, FoldInputs, State, Verdict, VerdictTracker};
+use crate::readiness::{self, FoldInputs, State, Verdict};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,8 @@ pub struct Evaluator {
     overrides: RoleOverrides,
     history: History,
     debouncer: Debouncer,
-    tracker: VerdictTracker,
+    /// The state, and since when it stands.
+    current: Option<(State, Millis)>,
     /// The rails with which the node was last ready or degraded: a candidate that waits does not take
     /// that back. With other rails it settles again.
     proven: Option<BTreeSet<PortKey>>,
@@ -109,7 +110,7 @@ impl Evaluator {
             overrides,
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
-            tracker: VerdictTracker::default(),
+            current: None,
             proven: None,
             watched_since: None,
             diary: Diary::default(),
@@ -215,15 +216,11 @@ impl Evaluator {
             self.proven = Some(judged.rails);
         }
         let Verdict { state, reasons } = verdict;
-        self.tracker.update(state, now);
+        let since = self.stands_since(state, now);
         // In a single sample nothing has changed.
         if look != Look::Once {
             self.diary.note(now, state, &reasons, &findings);
         }
-        let transitions = self.tracker.transitions();
-        self.history.totals.transitions = transitions
-            .map(|(state, count)| (state.as_str().to_string(), count))
-            .collect();
         self.generation += 1;
         Report {
             generation: self.generation,
@@ -232,7 +229,7 @@ impl Evaluator {
             stale_after: self.policy.stale_after.0,
             roles,
             state,
-            since: self.tracker.since().unwrap_or(now),
+            since,
             reasons,
             findings,
             xids: xid_seen::seen(&self.history),
@@ -247,6 +244,21 @@ impl Evaluator {
             resources: judged.resources,
             diary: self.diary.entries(),
         }
+    }
+
+    /// Since when the state stands; counts how often each is entered. The first is not entered from
+    /// another.
+    fn stands_since(&mut self, state: State, now: Millis) -> Millis {
+        match self.current {
+            Some((before, since)) if before == state => return since,
+            Some(_) => {
+                let transitions = &mut self.history.totals.transitions;
+                *transitions.entry(state.as_str().to_string()).or_default() += 1;
+            }
+            None => {}
+        }
+        self.current = Some((state, now));
+        now
     }
 
     /// The findings that stand, with their causes.
