@@ -1,11 +1,10 @@
 //! Counters that rise faster than a limit allows: rules as rows, and the one function that judges them.
 
-use super::context::span_text;
 use super::policy::{Limit, Policy};
 use super::{Candidate, Context, PortView, ReasonDoc};
 use crate::data_files::embedded;
 use crate::observe::track::{Increase, Track};
-use crate::units::Millis;
+use crate::units::{Millis, span_text};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
