@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Judges one node over time.
+#[derive(Default)]
 pub struct Evaluator {
     node: String,
     policy: Policy,
@@ -110,15 +111,7 @@ impl Evaluator {
             overrides,
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
-            current: None,
-            proven: None,
-            watched_since: None,
-            diary: Diary::default(),
-            generation: 0,
-            jobs: Arc::default(),
-            platform: PlatformSettings::default(),
-            offer: None,
-            offered: None,
+            ..Evaluator::default()
         }
     }
 
@@ -281,7 +274,8 @@ impl Evaluator {
     /// Runs the checks, and learns what the machine is at its best.
     fn judge(&mut self, snapshot: &Snapshot) -> (Judged, BTreeMap<PortKey, RoleFacts>, Profile) {
         let offer = self.offer.as_deref();
-        let says = profile::says_of_roles(&self.platform, offer, snapshot);
+        let known = profile::known(&self.platform, offer, snapshot);
+        let says = profile::says_of_roles(known.map(|(_, shape)| shape));
         let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, says));
         let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, snapshot.at);
         context.jobs = Some(&self.jobs);

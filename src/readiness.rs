@@ -103,24 +103,19 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
             return Verdict { state, reasons };
         }
     }
-    let Proof {
-        enumerated,
-        rails,
-        read,
-        proven,
-    } = inputs.proof;
+    let proof = inputs.proof;
     if inputs.settling.is_some() {
         Verdict::unknown(SETTLING)
-    } else if (enumerated && inputs.expected_rails == Some(0)) || proven > 0 {
+    } else if (proof.enumerated && inputs.expected_rails == Some(0)) || proof.proven > 0 {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
         }
     } else if inputs.no_fabric {
         Verdict::of(State::NoFabric, NOT_A_FABRIC_NODE)
-    } else if read > 0 {
+    } else if proof.read > 0 {
         Verdict::unknown(NO_ACTIVE_RAIL)
-    } else if enumerated && rails == 0 {
+    } else if proof.enumerated && proof.rails == 0 {
         Verdict::unknown(NO_FABRIC)
     } else {
         Verdict::unknown(NO_DATA)

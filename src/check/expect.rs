@@ -1,5 +1,6 @@
 //! The operator's words that the policy is written with.
 
+use super::xid_codes::Disposition;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -29,26 +30,12 @@ pub enum LosslessExpectation {
     Lossy,
 }
 
-/// What the operator makes of an Xid, against the built-in table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum XidAction {
-    /// Exported as a metric, never a finding.
-    Ignore,
-    /// An application's fault: counted, told in the Xid list.
-    App,
-    /// The GPU works with less.
-    Degraded,
-    /// The GPU is lost until it is reset.
-    Fatal,
-}
-
 /// The operator's word on one Xid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XidOverride {
-    /// How findings for this Xid weigh.
-    pub action: XidAction,
+    /// How findings for this Xid weigh: ignore, app, degraded or fatal.
+    pub action: Disposition,
     /// Only from this many on (default 1) …
     #[serde(default = "one")]
     pub count: u32,

@@ -3,7 +3,8 @@
 //! What no standard and no peer names is marked as heuristic.
 
 use super::Timing;
-pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidAction, XidOverride};
+pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidOverride};
+use super::xid_codes::Disposition;
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -403,9 +404,15 @@ impl Policy {
         if self.device_missing.missed == 0 {
             complain("device_missing.missed", "must be at least 1".into());
         }
-        for (code, _) in (self.xid.overrides.iter()).filter(|(_, own)| own.count == 0) {
-            let key = format!("xid.overrides.{code}.count");
-            complain(&key, "must be at least 1".into());
+        for (code, own) in &self.xid.overrides {
+            let key = |field| format!("xid.overrides.{code}.{field}");
+            if own.count == 0 {
+                complain(&key("count"), "must be at least 1".into());
+            }
+            if matches!(own.action, Disposition::Clear | Disposition::Report) {
+                let message = "must be ignore, app, degraded or fatal";
+                complain(&key("action"), message.into());
+            }
         }
         complaints
     }

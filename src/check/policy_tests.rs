@@ -19,7 +19,7 @@ fn settings_read_as_an_operator_writes_them() {
     assert_eq!(policy.link_state.raise_after, Span::from_secs(1));
     assert_eq!(policy.link_state.clear_after, Span::from_secs(10));
     let own = policy.xid.overrides.get(&63).unwrap();
-    assert_eq!((own.action, own.count), (XidAction::Fatal, 3));
+    assert_eq!((own.action, own.count), (Disposition::Fatal, 3));
 }
 
 #[test]

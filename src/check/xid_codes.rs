@@ -4,17 +4,17 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
-use super::policy::{XidAction, XidOverride};
+use super::policy::XidOverride;
 use super::{Action, word};
 use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 /// What to do about a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
     /// The fault is over: clears what the same GPU raised.
@@ -30,17 +30,6 @@ pub enum Disposition {
     Degraded,
     /// The GPU is unusable until an operator acts.
     Fatal,
-}
-
-impl From<XidAction> for Disposition {
-    fn from(action: XidAction) -> Self {
-        match action {
-            XidAction::Ignore => Self::Ignore,
-            XidAction::App => Self::App,
-            XidAction::Degraded => Self::Degraded,
-            XidAction::Fatal => Self::Fatal,
-        }
-    }
 }
 
 /// The operator's overrides by code.
@@ -166,7 +155,7 @@ impl Ruling {
 pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Ruling {
     let mut ruling = by_table(code);
     if let Some(o) = overrides.get(&code) {
-        ruling.disposition = o.action.into();
+        ruling.disposition = o.action;
         ruling.overridden = true;
         ruling.count = o.count.max(1);
         ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);
