@@ -243,6 +243,7 @@ pub struct Finding {
     /// CamelCase reason from the check's closed list; alerts select by it.
     pub reason: String,
     /// First moment at which it was seen in this stretch.
+    #[serde(skip)]
     pub since: Millis,
     /// One sentence: what is so.
     pub message: String,
