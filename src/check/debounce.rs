@@ -273,8 +273,23 @@ impl Entry {
     }
 
     fn finding(&self) -> Option<Finding> {
-        matches!(self.phase, Phase::Raised { .. })
-            .then(|| believed(self.candidate.clone(), self.since))
+        let is_raised = matches!(self.phase, Phase::Raised { .. });
+        let candidate = is_raised.then(|| self.candidate.clone())?;
+        Some(Finding {
+            check: candidate.check.to_string(),
+            key: candidate.key,
+            subject: candidate.subject,
+            status: candidate.status,
+            weight: candidate.weight,
+            reason: candidate.reason.to_string(),
+            since: self.since,
+            message: candidate.message,
+            remedy: candidate.remedy,
+            action: candidate.action,
+            evidence: candidate.evidence,
+            expected: candidate.expected,
+            caused_by: None,
+        })
     }
 }
 
@@ -311,11 +326,8 @@ pub fn step_once(mut candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
 pub fn worst_first(findings: &mut [Finding]) {
     fn rank(of: &Finding) -> impl Ord {
         // The order in which the fold lets them decide.
-        let status = match of.status {
-            Status::Failing => 0,
-            Status::Unknown => 1,
-            Status::Degraded => 2,
-        };
+        let mut worst = Status::WORST_FIRST.iter();
+        let status = worst.position(|status| *status == of.status);
         (
             std::cmp::Reverse(of.weight),
             status,
@@ -326,24 +338,6 @@ pub fn worst_first(findings: &mut [Finding]) {
         )
     }
     findings.sort_by(|a, b| rank(a).cmp(&rank(b)));
-}
-
-fn believed(candidate: Candidate, since: Millis) -> Finding {
-    Finding {
-        check: candidate.check.to_string(),
-        key: candidate.key,
-        subject: candidate.subject,
-        status: candidate.status,
-        weight: candidate.weight,
-        reason: candidate.reason.to_string(),
-        since,
-        message: candidate.message,
-        remedy: candidate.remedy,
-        action: candidate.action,
-        evidence: candidate.evidence,
-        expected: candidate.expected,
-        caused_by: None,
-    }
 }
 
 #[cfg(test)]

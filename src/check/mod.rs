@@ -138,6 +138,11 @@ pub enum Weight {
     Verdict,
 }
 
+impl Status {
+    /// As findings are listed.
+    pub const WORST_FIRST: [Status; 3] = [Status::Failing, Status::Unknown, Status::Degraded];
+}
+
 impl Weight {
     /// A verdict where it counts, else a notice.
     pub fn counting_if(counts: bool) -> Self {
