@@ -36,10 +36,8 @@ impl Listen {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let (v6, v4) = (Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into());
         let addresses = self.address.map_or(vec![v6, v4], |address| vec![address]);
-        let addresses = addresses.into_iter();
-        addresses
-            .map(|address| SocketAddr::new(address, self.port))
-            .collect()
+        let socket = |address| SocketAddr::new(address, self.port);
+        addresses.into_iter().map(socket).collect()
     }
 }
 

@@ -240,11 +240,10 @@ pub fn find(
     let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
     let ec2 = machine.filter(|machine| provider(machine) == Some(Provider::Aws));
+    let product = ec2.and_then(|machine| machine.product.clone());
     let mut profile = Profile {
         provider: machine.and_then(provider),
-        instance_type: label
-            .map(str::to_string)
-            .or(ec2.and_then(|machine| machine.product.clone())),
+        instance_type: label.map(str::to_string).or(product),
         resource: Some(settings.resource.clone()).filter(|resource| !resource.is_empty()),
         roles_set: *overrides != RoleOverrides::default(),
         ..Profile::default()
