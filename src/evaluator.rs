@@ -36,6 +36,8 @@ pub struct Evaluator {
     debouncer: Debouncer,
     /// The state, and since when it stands.
     current: Option<(State, Millis)>,
+    /// How often each state was entered since the agent started, whatever boots it saw.
+    transitions: BTreeMap<String, u64>,
     /// The rails with which the node was last ready or degraded: a candidate that waits does not take
     /// that back. With other rails it settles again.
     proven: Option<BTreeSet<PortKey>>,
@@ -214,6 +216,8 @@ impl Evaluator {
         if look != Look::Once {
             self.diary.note(now, state, &reasons, &findings);
         }
+        let totals = &mut self.history.totals;
+        totals.transitions.clone_from(&self.transitions);
         self.generation += 1;
         Report {
             generation: self.generation,
@@ -244,10 +248,7 @@ impl Evaluator {
     fn stands_since(&mut self, state: State, now: Millis) -> Millis {
         match self.current {
             Some((before, since)) if before == state => return since,
-            Some(_) => {
-                let transitions = &mut self.history.totals.transitions;
-                *transitions.entry(state.as_str().to_string()).or_default() += 1;
-            }
+            Some(_) => *self.transitions.entry(state.as_str().into()).or_default() += 1,
             None => {}
         }
         self.current = Some((state, now));
