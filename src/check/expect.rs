@@ -1,6 +1,5 @@
-//! The operator's words that the policy is written with.
+//! The words that the policy is written with.
 
-use super::xid_codes::Disposition;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +27,25 @@ pub enum LosslessExpectation {
     Lossless,
     /// Drops are by design (Spectrum-X adaptive routing, OCI, Falcon): not judged.
     Lossy,
+}
+
+/// What to do about a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disposition {
+    /// The fault is over: clears what the same GPU raised.
+    Clear,
+    /// Counted; no effect on the node.
+    Ignore,
+    /// The code is unknown: shown, without effect on the verdict.
+    #[default]
+    Report,
+    /// A program's fault: shown, the node is fine.
+    App,
+    /// The node works with less.
+    Degraded,
+    /// The GPU is unusable until an operator acts.
+    Fatal,
 }
 
 /// The operator's word on one Xid.

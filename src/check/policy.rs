@@ -3,8 +3,7 @@
 //! What no standard and no peer names is marked as heuristic.
 
 use super::Timing;
-pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidOverride};
-use super::xid_codes::Disposition;
+pub use super::expect::{Disposition, GpuDirectExpectation, LosslessExpectation, XidOverride};
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};

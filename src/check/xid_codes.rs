@@ -4,33 +4,15 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
-use super::policy::XidOverride;
+pub use super::expect::Disposition;
+use super::expect::XidOverride;
 use super::{Action, word};
 use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
-
-/// What to do about a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Disposition {
-    /// The fault is over: clears what the same GPU raised.
-    Clear,
-    /// Counted; no effect on the node.
-    Ignore,
-    /// The code is unknown: shown, without effect on the verdict.
-    #[default]
-    Report,
-    /// A program's fault: shown, the node is fine.
-    App,
-    /// The node works with less.
-    Degraded,
-    /// The GPU is unusable until an operator acts.
-    Fatal,
-}
 
 /// The operator's overrides by code.
 pub type Overrides = BTreeMap<u32, XidOverride>;
