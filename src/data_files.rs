@@ -9,3 +9,9 @@ pub(crate) fn embedded<T: Deserialize<'static> + Default>(text: &'static str) ->
         T::default()
     })
 }
+
+/// The rest of the line of a text that begins with `name: `.
+pub(crate) fn line_of(text: &'static str, name: &str) -> Option<&'static str> {
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}

@@ -18,13 +18,14 @@ use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
-use crate::readiness::{self, FoldInputs, State, Verdict, VerdictTracker};
+use crate::readiness::{self, FoldInputs, State, Verdict};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Judges one node over time.
+#[derive(Default)]
 pub struct Evaluator {
     node: String,
     policy: Policy,
@@ -33,7 +34,10 @@ pub struct Evaluator {
     overrides: RoleOverrides,
     history: History,
     debouncer: Debouncer,
-    tracker: VerdictTracker,
+    /// The state, and since when it stands.
+    current: Option<(State, Millis)>,
+    /// How often each state was entered since the agent started, whatever boots it saw.
+    transitions: BTreeMap<String, u64>,
     /// The rails with which the node was last ready or degraded: a candidate that waits does not take
     /// that back. With other rails it settles again.
     proven: Option<BTreeSet<PortKey>>,
@@ -109,15 +113,7 @@ impl Evaluator {
             overrides,
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
-            tracker: VerdictTracker::default(),
-            proven: None,
-            watched_since: None,
-            diary: Diary::default(),
-            generation: 0,
-            jobs: Arc::default(),
-            platform: PlatformSettings::default(),
-            offer: None,
-            offered: None,
+            ..Evaluator::default()
         }
     }
 
@@ -215,15 +211,13 @@ impl Evaluator {
             self.proven = Some(judged.rails);
         }
         let Verdict { state, reasons } = verdict;
-        self.tracker.update(state, now);
+        let since = self.stands_since(state, now);
         // In a single sample nothing has changed.
         if look != Look::Once {
             self.diary.note(now, state, &reasons, &findings);
         }
-        let transitions = self.tracker.transitions();
-        self.history.totals.transitions = transitions
-            .map(|(state, count)| (state.as_str().to_string(), count))
-            .collect();
+        let totals = &mut self.history.totals;
+        totals.transitions.clone_from(&self.transitions);
         self.generation += 1;
         Report {
             generation: self.generation,
@@ -232,7 +226,7 @@ impl Evaluator {
             stale_after: self.policy.stale_after.0,
             roles,
             state,
-            since: self.tracker.since().unwrap_or(now),
+            since,
             reasons,
             findings,
             xids: xid_seen::seen(&self.history),
@@ -247,6 +241,18 @@ impl Evaluator {
             resources: judged.resources,
             diary: self.diary.entries(),
         }
+    }
+
+    /// Since when the state stands; counts how often each is entered. The first is not entered from
+    /// another.
+    fn stands_since(&mut self, state: State, now: Millis) -> Millis {
+        match self.current {
+            Some((before, since)) if before == state => return since,
+            Some(_) => *self.transitions.entry(state.as_str().into()).or_default() += 1,
+            None => {}
+        }
+        self.current = Some((state, now));
+        now
     }
 
     /// The findings that stand, with their causes.
@@ -269,7 +275,8 @@ impl Evaluator {
     /// Runs the checks, and learns what the machine is at its best.
     fn judge(&mut self, snapshot: &Snapshot) -> (Judged, BTreeMap<PortKey, RoleFacts>, Profile) {
         let offer = self.offer.as_deref();
-        let says = profile::says_of_roles(&self.platform, offer, snapshot);
+        let known = profile::known(&self.platform, offer, snapshot);
+        let says = profile::says_of_roles(known.map(|(_, shape)| shape));
         let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, says));
         let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, snapshot.at);
         context.jobs = Some(&self.jobs);

@@ -9,7 +9,6 @@ pub mod taint_hysteresis;
 pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};
 use crate::settings_macro::words;
-use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -104,65 +103,29 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
             return Verdict { state, reasons };
         }
     }
-    let Proof {
-        enumerated,
-        rails,
-        read,
-        proven,
-    } = inputs.proof;
+    let proof = inputs.proof;
     if inputs.settling.is_some() {
         Verdict::unknown(SETTLING)
-    } else if (enumerated && inputs.expected_rails == Some(0)) || proven > 0 {
+    } else if (proof.enumerated && inputs.expected_rails == Some(0)) || proof.proven > 0 {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
         }
     } else if inputs.no_fabric {
         Verdict::of(State::NoFabric, NOT_A_FABRIC_NODE)
-    } else if read > 0 {
+    } else if proof.read > 0 {
         Verdict::unknown(NO_ACTIVE_RAIL)
-    } else if enumerated && rails == 0 {
+    } else if proof.enumerated && proof.rails == 0 {
         Verdict::unknown(NO_FABRIC)
     } else {
         Verdict::unknown(NO_DATA)
     }
 }
 
-/// Remembers since when the verdict stands and how often each state was entered.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerdictTracker {
-    current: Option<(State, Millis)>,
-    transitions: BTreeMap<State, u64>,
-}
-
-impl VerdictTracker {
-    /// Takes the state of `now`. The first one is not entered from another.
-    pub fn update(&mut self, state: State, now: Millis) {
-        let before = self.current.map(|(before, _)| before);
-        if before == Some(state) {
-            return;
-        }
-        self.current = Some((state, now));
-        if before.is_some() {
-            *self.transitions.entry(state).or_default() += 1;
-        }
-    }
-
-    /// Since when the state stands.
-    pub fn since(&self) -> Option<Millis> {
-        self.current.map(|(_, since)| since)
-    }
-
-    /// How often each state was entered from another; all states listed.
-    pub fn transitions(&self) -> impl Iterator<Item = (State, u64)> + '_ {
-        let count = |state| self.transitions.get(&state).copied().unwrap_or(0);
-        (State::ALL.into_iter()).map(move |state| (state, count(state)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Millis;
 
     fn finding(reason: &str, status: Status, weight: Weight) -> Finding {
         Finding {
@@ -361,22 +324,5 @@ mod tests {
             ..PROVEN
         };
         assert_eq!(fold(&failing, inputs), Verdict::unknown(STARTING));
-    }
-
-    #[test]
-    fn the_tracker_counts_states_entered() {
-        let mut tracker = VerdictTracker::default();
-        for (state, at, since) in [
-            (State::Unknown, 1, 1),
-            (State::Ready, 5, 5),
-            (State::Unready, 9, 9),
-            (State::Unready, 12, 9),
-            (State::Ready, 20, 20),
-        ] {
-            tracker.update(state, Millis(at));
-            assert_eq!(tracker.since(), Some(Millis(since)));
-        }
-        let counts: Vec<_> = tracker.transitions().map(|(_, n)| n).collect();
-        assert_eq!(counts, [2, 0, 1, 0, 0]);
     }
 }

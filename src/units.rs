@@ -284,6 +284,16 @@ pub(crate) use serialized_as_text;
 
 serialized_as_text!(Bdf PortKey Span);
 
+/// A stretch of time for people: `45 s`, `10 min`, `2 h`, `3 d`.
+pub fn span_text(length: Duration) -> String {
+    match length.as_secs() {
+        secs @ 0..120 => format!("{secs} s"),
+        secs @ 120..7200 => format!("{} min", secs / 60),
+        secs @ 7200..172_800 => format!("{} h", secs / 3600),
+        secs => format!("{} d", secs / 86_400),
+    }
+}
+
 /// Text cut to a number of bytes at a character, with an ellipsis where something is missing.
 pub fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {

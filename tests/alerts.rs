@@ -105,7 +105,7 @@ fn runbooks_have_their_sections_and_name_their_findings() {
             rest = after;
         }
         let words = quoted(&text);
-        for reason in page.reasons {
+        for reason in page.reasons() {
             assert!(
                 words.contains(reason),
                 "{} does not name {reason}",

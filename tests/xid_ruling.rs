@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use selvage::check::policy::{XidAction, XidOverride};
+use selvage::check::policy::XidOverride;
 use selvage::check::xid_codes::{Disposition, Overrides, Ruling, ruling};
 use selvage::source::kernel_log::decode;
 
@@ -86,7 +86,7 @@ fn authorities_in_their_order() {
 fn the_operator_stands_above_all() {
     let mut overrides = Overrides::new();
     let o = XidOverride {
-        action: XidAction::Fatal,
+        action: Disposition::Fatal,
         count: 3,
         within: Some(selvage::units::Span::from_secs(600)),
     };

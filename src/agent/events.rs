@@ -142,53 +142,32 @@ fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     links.forward(tx, beat, std::thread::sleep);
 }
 
-/// Whether to subscribe to RDMA events.
-#[derive(Debug, PartialEq, Eq)]
-enum Outlook {
-    /// Subscribe: this kernel sends the events.
-    Listen,
-    /// This kernel has none, and will not get one.
-    Never,
-    /// Unknown yet: ib_core may be loaded later.
-    Later,
-}
-
-fn outlook(supported: Result<bool, &NetlinkError>) -> Outlook {
-    match supported {
-        Ok(true) => Outlook::Listen,
-        // Kernels before 6.12 take the subscription and send nothing.
-        Ok(false) => Outlook::Never,
-        Err(_) => Outlook::Later,
-    }
-}
-
 fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     while !tx.is_closed() {
         beat();
-        let opened = monitor::Monitor::open();
-        match outlook(opened.as_ref().map(|monitor| monitor.supported)) {
-            Outlook::Listen => {
-                let devices = Subscription {
-                    name: "rdma",
-                    monitor: opened.ok(),
-                    open: monitor::Monitor::open,
-                    wait: |monitor| {
-                        let changed = monitor.wait(WAIT)?;
-                        Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
-                    },
-                    lost: || Wake::Devices,
-                };
-                devices.forward(tx, beat, std::thread::sleep);
-                return;
-            }
-            Outlook::Never => {
-                tracing::info!(
-                    "this kernel has no RDMA event monitor (Linux 6.12); devices are found by polling"
-                );
-                return;
-            }
-            Outlook::Later => std::thread::sleep(LATER),
+        // ib_core may be loaded later.
+        let Ok(monitor) = monitor::Monitor::open() else {
+            std::thread::sleep(LATER);
+            continue;
+        };
+        // Kernels before 6.12 take the subscription and send nothing.
+        if !monitor.supported {
+            tracing::info!(
+                "this kernel has no RDMA event monitor (Linux 6.12); devices are found by polling"
+            );
+            return;
         }
+        let devices = Subscription {
+            name: "rdma",
+            monitor: Some(monitor),
+            open: monitor::Monitor::open,
+            wait: |monitor| {
+                let changed = monitor.wait(WAIT)?;
+                Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
+            },
+            lost: || Wake::Devices,
+        };
+        return devices.forward(tx, beat, std::thread::sleep);
     }
 }
 
@@ -242,13 +221,5 @@ mod tests {
             |wait| pauses.borrow_mut().push(wait.as_secs()),
         );
         assert_eq!(*pauses.borrow(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-    }
-
-    #[test]
-    fn a_kernel_without_rdma_may_get_it_later() {
-        let absent = NetlinkError::NotSupported;
-        assert_eq!(outlook(Err(&absent)), Outlook::Later);
-        assert_eq!(outlook(Ok(false)), Outlook::Never);
-        assert_eq!(outlook(Ok(true)), Outlook::Listen);
     }
 }

@@ -193,17 +193,14 @@ fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
 
 fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
     let any = |status: &Status| of.iter().any(|finding| finding.status == *status);
-    let mut worst = [Status::Failing, Status::Unknown].into_iter();
-    let status = worst.find(any);
+    let status = Status::WORST_FIRST.into_iter().find(any)?;
     let subjects: Vec<&str> = of.iter().map(|finding| finding.subject.as_str()).collect();
     let listed = subjects.get(..subjects.len().min(16))?.join(", ");
     let since = of.iter().map(|finding| finding.since).min()?;
     Some(Finding {
-        check: link_state::CHECK.id.into(),
         subject: key.clone(),
         key,
-        status: status.unwrap_or(Status::Degraded),
-        weight: Weight::Verdict,
+        status,
         reason: doc.reason.into(),
         since,
         message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning()),
@@ -211,7 +208,7 @@ fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
         action: doc.action,
         evidence: BTreeMap::from([("rails".into(), of.len().into())]),
         expected: None,
-        caused_by: None,
+        ..(*of.first()?).clone()
     })
 }
 

@@ -2,8 +2,8 @@
 
 use super::pfc::{dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
-use super::rising::{Counters, Rise, Rule, counters_of};
-use super::{Action, Candidate, Context, PortView, ReasonDoc, Weight};
+use super::rising::{Counters, Rule, counters_of};
+use super::{Action, Candidate, Context, ReasonDoc, Weight};
 use crate::observe::track::Track;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let counters = Counters::of(context, port);
         let control = |rule: &Rule| {
             let rise = counters.breaks(rule)?;
-            Some(rose(&counters, &rule.0, &rise, &rise.text()))
+            Some(counters.candidate(&rule.0, &rise, &rise.text()))
         };
         found.extend(CONGESTION_CONTROL.iter().filter_map(control));
         found.extend(drops(&counters));
@@ -60,28 +60,15 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// A finding about a port, or about a part of it.
-fn say(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    doc: &ReasonDoc,
-    part: &str,
-    message: &str,
-) -> Candidate {
-    about_a_part(
-        context.of_port(doc, port, format!("{}: {message}", port.subject)),
-        part,
-    )
+fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, message: &str) -> Candidate {
+    let (context, port) = (counters.context, counters.port);
+    context.of_port(doc, port, format!("{}: {message}", port.subject))
 }
 
 fn about_a_part(mut found: Candidate, part: &str) -> Candidate {
     found.key.push_str(part);
     found.subject.push_str(part);
     found
-}
-
-fn rose(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise, message: &str) -> Candidate {
-    rise.candidate((counters.context, counters.port), doc, message)
 }
 
 /// Share of the last sample's time that was paused.
@@ -112,7 +99,7 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         let percent = (share * 100.0).round();
         let message = format!("priority {priority} {what} for {percent} % of the time");
         let about = format!(" prio{priority} {part}");
-        let mut found = say(counters.context, port, doc, &about, &message)
+        let mut found = about_a_part(say(counters, doc, &message), &about)
             .raised_after(raise_after.0)
             .with("priority", priority)
             .with("direction", direction)
@@ -132,7 +119,7 @@ fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     STORM_EVENTS.iter().find_map(|(name, weight)| {
         let rise = counters.above(&[name], limit)?;
-        let found = rose(counters, &STORM_EVENT, &rise, &rise.text());
+        let found = counters.candidate(&STORM_EVENT, &rise, &rise.text());
         Some(found.weighing(counters.port.weight().min(*weight)))
     })
 }
@@ -145,13 +132,13 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         let rise = counters.above(names, limit)?;
         let (by, span, name) = (rise.by, rise.span(), &rise.name);
         let message = format!("{by} packets dropped within {span} ({name})");
-        Some(rose(counters, doc, &rise, &message))
+        Some(counters.candidate(doc, &rise, &message))
     };
     let unsent = counters.above(&["port_xmit_discards"], policy.discards);
     let mut found = Vec::from_iter(unsent.map(|rise| {
         let (by, span) = (rise.by, rise.span());
         let message = format!("{by} packets could not be sent within {span}");
-        rose(counters, &DROPS, &rise, &message)
+        counters.candidate(&DROPS, &rise, &message)
     }));
     if context.policy.expect.lossless == LosslessExpectation::Lossy {
         return found;
@@ -187,7 +174,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let enabled = dcb(context, port.port.netdev.as_deref()?)?.pfc_enabled?;
     if enabled == 0 {
         return (expected == LosslessExpectation::Lossless)
-            .then(|| say(context, port, &PFC_OFF, "", "PFC is on for no priority"));
+            .then(|| say(counters, &PFC_OFF, "PFC is on for no priority"));
     }
     let minute = |name: String| counters.by(&[name], MINUTE);
     let rdma = minute("eth.rx_vport_rdma_unicast_bytes".into());
@@ -207,7 +194,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     }
     let enabled = list(enabled);
     let message = format!("RoCE runs on priority {priority}, PFC is on for {enabled}");
-    let found = say(context, port, &WRONG_PRIORITY, "", &message);
+    let found = say(counters, &WRONG_PRIORITY, &message);
     let found = found.with("priority", priority).with("losses", losses);
     Some(found.with("pfc_enabled", enabled))
 }

@@ -504,15 +504,6 @@ impl Candidate {
     }
 }
 
-/// A stretch of time for people: `45 s`, `10 min`, `2 h`.
-pub fn span_text(length: Duration) -> String {
-    match length.as_secs() {
-        secs @ 0..120 => format!("{secs} s"),
-        secs @ 120..7200 => format!("{} min", secs / 60),
-        secs => format!("{} h", secs / 3600),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Node, gpu};

@@ -97,7 +97,6 @@ pub struct Debouncer {
     settings: Hysteresis,
     entries: BTreeMap<Identity, Entry>,
     stepped_at: Option<Millis>,
-    refused: u64,
 }
 
 impl Debouncer {
@@ -120,15 +119,9 @@ impl Debouncer {
         let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
         let blind: BTreeSet<(&'static str, String)> =
             unknown.map(|of| (of.check, of.key.clone())).collect();
-        let mut present: BTreeMap<Identity, Candidate> = BTreeMap::new();
-        for candidate in candidates {
-            let id = Identity::of(&candidate);
-            // Said twice in one step: the worse one counts.
-            let known = present.get(&id);
-            if known.is_none_or(|other| other.status < candidate.status) {
-                present.insert(id, candidate);
-            }
-        }
+        // `run_all` gives each once.
+        let present = candidates.into_iter().map(|of| (Identity::of(&of), of));
+        let mut present: BTreeMap<Identity, Candidate> = present.collect();
 
         let settings = self.settings.clone();
         self.entries.retain(|id, entry| {
@@ -176,17 +169,11 @@ impl Debouncer {
         }
     }
 
-    /// Candidates that were dropped because the memory was full of standing ones.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
     fn admit(&mut self, new: BTreeMap<Identity, Candidate>, now: Millis) {
         let mut new: Vec<_> = new.into_iter().collect();
         new.sort_by_key(|(_, candidate)| std::cmp::Reverse((candidate.weight, candidate.status)));
         for (id, candidate) in new {
             if self.entries.len() >= MAX_KEYS && !self.drop_oldest_cleared() {
-                self.refused = self.refused.saturating_add(1);
                 continue;
             }
             let mut entry = Entry {
@@ -286,8 +273,23 @@ impl Entry {
     }
 
     fn finding(&self) -> Option<Finding> {
-        matches!(self.phase, Phase::Raised { .. })
-            .then(|| believed(self.candidate.clone(), self.since))
+        let is_raised = matches!(self.phase, Phase::Raised { .. });
+        let candidate = is_raised.then(|| self.candidate.clone())?;
+        Some(Finding {
+            check: candidate.check.to_string(),
+            key: candidate.key,
+            subject: candidate.subject,
+            status: candidate.status,
+            weight: candidate.weight,
+            reason: candidate.reason.to_string(),
+            since: self.since,
+            message: candidate.message,
+            remedy: candidate.remedy,
+            action: candidate.action,
+            evidence: candidate.evidence,
+            expected: candidate.expected,
+            caused_by: None,
+        })
     }
 }
 
@@ -324,11 +326,8 @@ pub fn step_once(mut candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
 pub fn worst_first(findings: &mut [Finding]) {
     fn rank(of: &Finding) -> impl Ord {
         // The order in which the fold lets them decide.
-        let status = match of.status {
-            Status::Failing => 0,
-            Status::Unknown => 1,
-            Status::Degraded => 2,
-        };
+        let mut worst = Status::WORST_FIRST.iter();
+        let status = worst.position(|status| *status == of.status);
         (
             std::cmp::Reverse(of.weight),
             status,
@@ -339,24 +338,6 @@ pub fn worst_first(findings: &mut [Finding]) {
         )
     }
     findings.sort_by(|a, b| rank(a).cmp(&rank(b)));
-}
-
-fn believed(candidate: Candidate, since: Millis) -> Finding {
-    Finding {
-        check: candidate.check.to_string(),
-        key: candidate.key,
-        subject: candidate.subject,
-        status: candidate.status,
-        weight: candidate.weight,
-        reason: candidate.reason.to_string(),
-        since,
-        message: candidate.message,
-        remedy: candidate.remedy,
-        action: candidate.action,
-        evidence: candidate.evidence,
-        expected: candidate.expected,
-        caused_by: None,
-    }
 }
 
 #[cfg(test)]

@@ -137,22 +137,18 @@ fn fix_hardware(context: &Context<'_>, address: &str, found: Candidate) -> Candi
     let failed = [Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError];
     let failed = log.is_some_and(|log| failed.iter().any(|note| log.notes.contains_key(note)));
     let on_bus = pci.functions.contains_key(address) || pci.bare.contains_key(address);
-    match (failed, on_bus) {
-        (false, true) => found,
-        (false, false) if pci.virtual_machine => found.fix(
-            Action::CallProvider,
-            "The function left this machine's PCI bus: have the cloud's provider look at the host, or start the machine elsewhere.",
-        ),
-        (false, false) => found.fix(
-            Action::PowerCycle,
-            "The NIC left the PCI bus: power-cycle the node; if it stays away, have it reseated or replaced.",
-        ),
-        (true, _) => found.fix(
-            Action::PowerCycle,
-            "The NIC's firmware failed (`dmesg | grep ADDRESS`): power-cycle the node; if it comes again, update the firmware or have the NIC replaced.",
-        ),
-    }
+    let (action, remedy) = match (failed, on_bus) {
+        (false, true) => return found,
+        (false, false) if pci.virtual_machine => (Action::CallProvider, GUEST_WITHOUT_NIC),
+        (false, false) => (Action::PowerCycle, BUS_WITHOUT_NIC),
+        (true, _) => (Action::PowerCycle, FIRMWARE_FAILED),
+    };
+    found.fix(action, remedy)
 }
+
+const GUEST_WITHOUT_NIC: &str = "The function left this machine's PCI bus: have the cloud's provider look at the host, or start the machine elsewhere.";
+const BUS_WITHOUT_NIC: &str = "The NIC left the PCI bus: power-cycle the node; if it stays away, have it reseated or replaced.";
+const FIRMWARE_FAILED: &str = "The NIC's firmware failed (`dmesg | grep ADDRESS`): power-cycle the node; if it comes again, update the firmware or have the NIC replaced.";
 
 /// What is said of devices that are gone, where that may be planned, as their functions still answer on
 /// the bus. Every rail at once is a driver that is reloaded: nothing is known before it should be back.

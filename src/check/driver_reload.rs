@@ -11,14 +11,11 @@ use crate::units::{Bdf, Millis};
 /// lists it where it lists any; as last read, so that what was ended does not come back because the
 /// bus cannot be read for a while. None of a slot that is not known.
 pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
-    let loaded = loaded(context)?;
-    if slot.is_empty() {
-        return None;
-    }
+    let loaded = loaded(context).filter(|_| !slot.is_empty())?;
     let answers = match &context.snapshot.pci {
         None => not_yet_read(context, "pci"),
         Some(pci) => {
-            let gpu = pci.value.gpus.iter().find(|gpu| is_in(gpu, slot));
+            let gpu = pci.value.gpus.iter().find(|gpu| gpu.slot() == slot);
             gpu.is_some_and(|gpu| answers(&pci.value, gpu))
         }
     };
@@ -27,7 +24,7 @@ pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
         Some(facts) => {
             let listed = &facts.value.gpus;
             let address = |gpu: &NvidiaGpu| gpu.pci.parse::<Bdf>().ok();
-            listed.is_empty() || (listed.iter().filter_map(address)).any(|gpu| is_in(&gpu, slot))
+            listed.is_empty() || (listed.iter().filter_map(address)).any(|gpu| gpu.slot() == slot)
         }
     };
     (answers && listed).then_some(loaded)
@@ -53,20 +50,13 @@ pub(super) fn of_switch(context: &Context<'_>, slot: &str) -> Option<Millis> {
 /// Nothing was read yet and nothing hinders it: while the agent starts, what an earlier run saw
 /// ended is not taken up again.
 fn not_yet_read(context: &Context<'_>, source: &str) -> bool {
-    context
-        .health(source, "")
-        .is_none_or(|health| !health.fails())
+    let health = context.health(source, "");
+    health.is_none_or(|health| !health.fails())
 }
 
 fn loaded(context: &Context<'_>) -> Option<Millis> {
     let loaded = &context.history.kernel.driver_loaded;
     (loaded.count > 0).then_some(loaded.last)
-}
-
-fn is_in(address: &Bdf, slot: &str) -> bool {
-    let address = address.to_string();
-    let function = address.strip_prefix(slot);
-    function.is_some_and(|function| function.starts_with('.'))
 }
 
 fn answers(pci: &PciFacts, gpu: &Bdf) -> bool {

@@ -1,4 +1,4 @@
-//! The operator's words that the policy is written with.
+//! The words that the policy is written with.
 
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -29,17 +29,22 @@ pub enum LosslessExpectation {
     Lossy,
 }
 
-/// What the operator makes of an Xid, against the built-in table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What to do about a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum XidAction {
-    /// Exported as a metric, never a finding.
+pub enum Disposition {
+    /// The fault is over: clears what the same GPU raised.
+    Clear,
+    /// Counted; no effect on the node.
     Ignore,
-    /// An application's fault: counted, told in the Xid list.
+    /// The code is unknown: shown, without effect on the verdict.
+    #[default]
+    Report,
+    /// A program's fault: shown, the node is fine.
     App,
-    /// The GPU works with less.
+    /// The node works with less.
     Degraded,
-    /// The GPU is lost until it is reset.
+    /// The GPU is unusable until an operator acts.
     Fatal,
 }
 
@@ -47,8 +52,8 @@ pub enum XidAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XidOverride {
-    /// How findings for this Xid weigh.
-    pub action: XidAction,
+    /// How findings for this Xid weigh: ignore, app, degraded or fatal.
+    pub action: Disposition,
     /// Only from this many on (default 1) …
     #[serde(default = "one")]
     pub count: u32,

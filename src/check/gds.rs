@@ -1,8 +1,8 @@
 //! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
-use super::context::span_text;
 use super::{Candidate, Context, ReasonDoc, Weight};
 use crate::observe::reading::Reading;
+use crate::units::span_text;
 
 check! {
     gds, run;

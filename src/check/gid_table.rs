@@ -3,6 +3,7 @@
 use super::expected::{PAST_AND_PEERS, Row, row};
 use super::{Candidate, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
+use std::net::Ipv6Addr;
 
 check! {
     gid_table, run;
@@ -44,10 +45,10 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
 
 fn best_of_v2(table: &GidTable) -> u64 {
     let of_v2 = (table.gids.iter()).filter(|gid| gid.kind == Some(GidKind::RoceV2));
-    let kind = |gid: &Gid| match gid.gid.starts_with("0000:0000:0000:0000:0000:ffff:") {
-        true => 3,
-        false if is_link_local(&gid.gid) => 1,
-        false => 2,
+    let kind = |gid: &Gid| match gid.gid.parse::<Ipv6Addr>() {
+        Ok(address) if address.to_ipv4_mapped().is_some() => 3,
+        Ok(address) if address.is_unicast_link_local() => 1,
+        _ => 2,
     };
     of_v2.map(kind).max().unwrap_or(0)
 }
@@ -95,12 +96,6 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         }
         _ => None,
     })
-}
-
-/// fe80::/10, in the kernel's full text form.
-fn is_link_local(gid: &str) -> bool {
-    let first = gid.get(..4).map(|word| u16::from_str_radix(word, 16));
-    matches!(first, Some(Ok(0xfe80..=0xfebf)))
 }
 
 #[cfg(test)]

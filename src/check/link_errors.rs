@@ -115,7 +115,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
             let above = rise.by > limit.more_than;
             let message = format!("{}; more than {} is too much", rise.text(), limit.more_than);
             above.then(|| {
-                rise.candidate((context, port), &rule.0, &message)
+                (counters.candidate(&rule.0, &rise, &message))
                     .with("over_seconds", rise.over.as_secs())
                     .with("limit", limit.more_than)
             })

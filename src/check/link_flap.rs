@@ -1,10 +1,10 @@
 //! Links that fall and come back.
 
-use super::context::span_text;
 use super::link_state::trains_since;
 use super::policy::Limit;
 use super::{Candidate, Context, PortView};
 use crate::observe::track::Window;
+use crate::units::span_text;
 
 check! {
     link_flap, run;

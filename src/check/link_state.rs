@@ -1,6 +1,5 @@
 //! Whether each port's link is up.
 
-use super::context::span_text;
 use super::dot1x;
 use super::expected::{
     Attribute, BUT_PEERS, Because, LINK_LAYER, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources,
@@ -15,7 +14,7 @@ use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
-use crate::units::{Millis, PortKey};
+use crate::units::{Millis, PortKey, span_text};
 use std::time::Duration;
 
 /// The port that remedies name until they are about one.

@@ -138,6 +138,11 @@ pub enum Weight {
     Verdict,
 }
 
+impl Status {
+    /// As findings are listed.
+    pub const WORST_FIRST: [Status; 3] = [Status::Failing, Status::Unknown, Status::Degraded];
+}
+
 impl Weight {
     /// A verdict where it counts, else a notice.
     pub fn counting_if(counts: bool) -> Self {
@@ -243,6 +248,7 @@ pub struct Finding {
     /// CamelCase reason from the check's closed list; alerts select by it.
     pub reason: String,
     /// First moment at which it was seen in this stretch.
+    #[serde(skip)]
     pub since: Millis,
     /// One sentence: what is so.
     pub message: String,
@@ -352,22 +358,12 @@ pub const MAX_CANDIDATES_PER_CHECK: usize = 128;
 /// Runs every check that is not muted. Each (check, key, reason) comes at most once, the worst kept.
 pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
     let mut all = Vec::new();
-    for check in CHECKS {
-        if context.policy.mute.contains(check.id) {
-            continue;
-        }
-        let mut found: BTreeMap<(String, &str), Candidate> = BTreeMap::new();
-        let run = (check.run)(&context.of_check(check));
-        for candidate in run.into_iter().map(|of| for_the_provider(context, of)) {
-            let id = (candidate.key.clone(), candidate.reason);
-            match found.get(&id) {
-                Some(kept) if rank(kept) >= rank(&candidate) => {}
-                _ => {
-                    found.insert(id, candidate);
-                }
-            }
-        }
-        let mut found: Vec<Candidate> = found.into_values().collect();
+    let is_muted = |check: &&Check| context.policy.mute.contains(check.id);
+    for check in CHECKS.iter().filter(|check| !is_muted(check)) {
+        let found = (check.run)(&context.of_check(check)).into_iter();
+        let mut found: Vec<_> = found.map(|of| for_the_provider(context, of)).collect();
+        found.sort_by(|a, b| (&a.key, a.reason, rank(b)).cmp(&(&b.key, b.reason, rank(a))));
+        found.dedup_by(|next, kept| (&next.key, next.reason) == (&kept.key, kept.reason));
         if found.len() > MAX_CANDIDATES_PER_CHECK {
             found.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
             found.truncate(MAX_CANDIDATES_PER_CHECK);

@@ -67,10 +67,12 @@ pub struct Suspect {
     /// UID of the pod.
     pub uid: String,
     /// Its name, job and GPUs.
+    #[serde(skip)]
     pub pod: GpuPod,
     /// Suspect, cleared, idle or unknown.
     pub state: State,
     /// When the state last changed.
+    #[serde(skip)]
     pub since: Millis,
     /// The reason in CamelCase: `TcpOnly`, `RdmaMoves`, `LittleTraffic`, `Watching`, `HostNetwork` …
     pub reason: String,
@@ -81,6 +83,7 @@ pub struct Suspect {
     /// The numbers behind it.
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// Since when it has moved bytes by TCP without a queue pair.
+    #[serde(skip)]
     pub above_since: Option<Millis>,
 }
 

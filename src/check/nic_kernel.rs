@@ -20,6 +20,8 @@ check! {
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
+/// The firmware's word that it failed.
+const FAILED: &[Note] = &[Note::HeartbeatLost, Note::DeviceError];
 /// What ends trouble with a cable.
 const PLUGGED: &[Note] = &[Note::CablePlugged];
 const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
@@ -39,12 +41,7 @@ enum When {
 }
 
 const RULES: &[Rule] = &[
-    Rule(
-        HEALTH,
-        &[Note::HeartbeatLost, Note::DeviceError],
-        OVER,
-        When::Always,
-    ),
+    Rule(HEALTH, FAILED, OVER, When::Always),
     // A recovery or reset that does not end: the port stays down.
     Rule(HEALTH, &[Note::RecoveryStarted], OVER, When::StillDown),
     Rule(FATAL, &[Note::FatalSensor], OVER, When::Always),

@@ -1,6 +1,5 @@
 //! PCIe links of rails and GPUs.
 
-use super::context::span_text;
 use super::debounce::WHOLE_NODE;
 use super::expected::{PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
@@ -11,6 +10,7 @@ use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::observe::reading::Reading;
 use crate::observe::track::Track;
+use crate::units::span_text;
 use std::collections::BTreeMap;
 
 check! {

@@ -3,7 +3,7 @@
 //! What no standard and no peer names is marked as heuristic.
 
 use super::Timing;
-pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidAction, XidOverride};
+pub use super::expect::{Disposition, GpuDirectExpectation, LosslessExpectation, XidOverride};
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -27,27 +27,40 @@ const fn limit(more_than: u64, secs: u64) -> Limit {
     }
 }
 
-/// Sections that also say how long to look before believing.
-macro_rules! check_sections {
-    ($($(#[$doc:meta])* $name:ident, raise $raise:expr, clear $clear:expr, { $($rest:tt)* })*) => {$(
-        section! {
-            $(#[$doc])*
-            $name {
-                /// A finding is raised once it has stood this long.
-                raise_after: Span = Span::from_secs($raise),
-                /// A finding is cleared once its cause has been gone this long.
-                clear_after: Span = Span::from_secs($clear),
-                $($rest)*
+/// The policy, and its sections for checks, each of which also says how long to look before believing.
+macro_rules! policy {
+    (
+        $(#[doc = $policy_doc:literal])* $policy:ident { $($others:tt)* }
+        $($(#[doc = $doc:literal])* $field:ident: $name:ident, raise $raise:expr, clear $clear:expr, { $($rest:tt)* })*
+    ) => {
+        $(
+            section! {
+                $(#[doc = $doc])*
+                $name {
+                    /// A finding is raised once it has stood this long.
+                    raise_after: Span = Span::from_secs($raise),
+                    /// A finding is cleared once its cause has been gone this long.
+                    clear_after: Span = Span::from_secs($clear),
+                    $($rest)*
+                }
             }
-        }
 
-        impl $name {
-            /// As the debounce machine takes it.
-            pub fn timing(&self) -> Timing {
-                Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
+            impl $name {
+                /// As the debounce machine takes it.
+                pub fn timing(&self) -> Timing {
+                    Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
+                }
+            }
+        )*
+
+        section! {
+            $(#[doc = $policy_doc])*
+            $policy {
+                $($others)*
+                $($(#[doc = $doc])* $field: $name,)*
             }
         }
-    )*};
+    };
 }
 
 /// What a job's fallback does to the node's verdict.
@@ -99,10 +112,23 @@ section! {
     }
 }
 
-check_sections! {
-    /// `link_state`. Peers poll this each 1-60 s and latch; here a fall must stand a moment, since a
-    /// retraining link is back within a second or two. Waits are heuristic.
-    LinkState, raise 3, clear 10, {
+policy! {
+    /// Everything that judging may be told.
+    Policy {
+        /// What this node should have.
+        expect: Expect,
+        /// Checks (by id) that are not run at all.
+        mute: BTreeSet<String> = BTreeSet::new(),
+        /// A fact older than this, whose source is stalled or failing, is unknown.
+        stale_after: Span = Span::from_secs(30),
+        /// Jobs: what their NCCL uses between nodes.
+        nccl: Nccl,
+    }
+
+    // Peers poll this each 1-60 s and latch; here a fall must stand a moment, since a retraining link
+    // is back within a second or two. Waits are heuristic.
+    /// Port state.
+    link_state: LinkState, raise 3, clear 10, {
         /// INIT is right for seconds after a link came up, until the subnet manager has swept.
         /// Heuristic.
         init_raise_after: Span = Span::from_secs(20),
@@ -127,24 +153,27 @@ check_sections! {
         unknown_raise_after: Span = Span::from_secs(10),
     }
 
-    /// `link_flap`. 5 in 24 h (azurehpc NHC) and 3 in 12 h of 25 s each (gpud) miss quick flaps; the
-    /// counters here see every edge, so the windows are shorter. Heuristic.
-    LinkFlap, raise 0, clear 60, {
+    // 5 in 24 h (azurehpc NHC) and 3 in 12 h of 25 s each (gpud) miss quick flaps; the counters here
+    // see every edge, so the windows are shorter. Heuristic.
+    /// Port edges.
+    link_flap: LinkFlap, raise 0, clear 60, {
         /// More flaps than this make the rail degraded: 3 and up within 10 min.
         degraded: Limit = limit(2, 600),
         /// More flaps than this make it failing: 5 and up within 1 h.
         failing: Limit = limit(4, 3600),
     }
 
-    /// `link_rate`. No table by product name: peers, the port's own past, or `expect.rate_gbps`.
-    LinkRate, raise 10, clear 10, {
+    // No table by product name: peers, the port's own past, or `expect.rate_gbps`.
+    /// Port speed.
+    link_rate: LinkRate, raise 10, clear 10, {
         /// Judged when the rate is below this share of the reference (a bond's or driver's rounding
         /// must not count). Heuristic.
         below: f64 = 0.99,
     }
 
-    /// `link_errors`. Rates since a baseline, never absolute values.
-    LinkErrors, raise 0, clear 15, {
+    // Rates since a baseline, never absolute values.
+    /// Errors on the wire.
+    link_errors: LinkErrors, raise 0, clear 15, {
         /// Symbol errors: 120/h is a bit error rate of 1e-12 at 40 Gb/s (IBTA, as NVSentinel uses);
         /// links with FEC show 0 when healthy.
         symbol: Limit = limit(120, 3600),
@@ -169,8 +198,12 @@ check_sections! {
         ratio_within: Span = Span::from_secs(600),
     }
 
-    /// `retransmission`. A lossless fabric shows next to none; a lossy one shows some, always.
-    Retransmission, raise 0, clear 15, {
+    /// Counters that stick.
+    counter_saturated: CounterSaturated, raise 0, clear 0, {}
+
+    // A lossless fabric shows next to none; a lossy one shows some, always.
+    /// Losses as the transport sees them.
+    retransmission: Retransmission, raise 0, clear 15, {
         /// Packets lost or sent again, as sender or receiver tells: 10/s over 1 min. Alone it decides
         /// where the fabric is lossless (`expect.lossless`, InfiniBand, PFC on). Heuristic.
         loss: Limit = limit(600, 60),
@@ -193,8 +226,9 @@ check_sections! {
         efa_dropped: Limit = limit(6000, 60),
     }
 
-    /// `congestion`. The pause ladder is the operators' usual one; no standard names it.
-    Congestion, raise 0, clear 15, {
+    // The pause ladder is the operators' usual one; no standard names it.
+    /// Pause, drops, congestion notifications.
+    congestion: Congestion, raise 0, clear 15, {
         /// Share of time paused that is pressure …
         pressure: f64 = 0.10,
         /// … when it stands this long.
@@ -217,32 +251,35 @@ check_sections! {
         notifications_ignored: Limit = limit(0, 600),
     }
 
-    /// `gid_table`. Addresses come seconds after the link. Waits are heuristic.
-    GidTable, raise 30, clear 10, {}
+    // Addresses come seconds after the link. Waits are heuristic.
+    /// RoCE addresses.
+    gid_table: GidTable, raise 30, clear 10, {}
 
-    /// `mtu`. An interface is set up within a minute of its link.
-    Mtu, raise 60, clear 10, {}
+    // An interface is set up within a minute of its link.
+    /// Size of RDMA packets.
+    mtu: Mtu, raise 60, clear 10, {}
 
-    /// `partition`. A subnet manager sweeps each 10 s and may hand out keys after the LID.
-    Partition, raise 30, clear 10, {}
+    // Interfaces are set up within a minute of their link.
+    /// ARP and reverse-path settings of RoCE rails.
+    ip_routing: IpRouting, raise 60, clear 10, {}
 
-    /// `neighbor`. Longer than the 30 s between two LLDPDUs: where two senders share a port, what it
-    /// reaches seems to change with each.
-    Neighbor, raise 60, clear 10, {}
+    // A subnet manager sweeps each 10 s and may hand out keys after the LID.
+    /// P_Keys of InfiniBand rails.
+    partition: Partition, raise 30, clear 10, {}
 
-    /// `ip_routing`. Interfaces are set up within a minute of their link.
-    IpRouting, raise 60, clear 10, {}
+    // Longer than the 30 s between two LLDPDUs: where two senders share a port, what it reaches seems
+    // to change with each.
+    /// Switches at the other end of rails, by LLDP or umad.
+    neighbor: Neighbor, raise 60, clear 10, {}
 
-    /// `flow_control`. With DCBX a switch port hands its settings out within one LLDP round (30 s) of
-    /// the link, and they go with it.
-    FlowControl, raise 60, clear 10, {}
+    // With DCBX a switch port hands its settings out within one LLDP round (30 s) of the link, and
+    // they go with it.
+    /// PFC, trust and ETS of RoCE rails.
+    flow_control: FlowControl, raise 60, clear 10, {}
 
-    /// `counter_saturated`.
-    CounterSaturated, raise 0, clear 0, {}
-
-    /// `pcie_link`. Read each minute or so; a retraining link is seen narrow for a moment. Waits are
-    /// heuristic.
-    PcieLink, raise 5, clear 60, {
+    // Read each minute or so; a retraining link is seen narrow for a moment. Waits are heuristic.
+    /// PCIe links of NICs and GPUs.
+    pcie_link: PcieLink, raise 5, clear 60, {
         /// Uncorrected, fatal errors: any.
         fatal: Limit = limit(0, 3600),
         /// Uncorrected errors that left the link sound: any.
@@ -251,8 +288,8 @@ check_sections! {
         correctable: Limit = limit(1000, 3600),
     }
 
-    /// `device_missing`.
-    DeviceMissing, raise 0, clear 0, {
+    /// Rails and GPUs that are gone.
+    device_missing: DeviceMissing, raise 0, clear 0, {
         /// A rail whose function is still on the bus may be back within this long: a firmware reset
         /// (mlx5 waits 60 s for it). It makes the node unready, and does not taint it earlier.
         reset_takes: Span = Span::from_secs(90),
@@ -276,21 +313,23 @@ check_sections! {
         driver_grace: Span = Span::from_secs(1500),
     }
 
-    /// `promised`. A device plugin that restarts is back within a minute or two, and its number with
-    /// the next status that the kubelet sends; EFA devices come late at boot. Heuristic.
-    Promised, raise 300, clear 30, {}
+    // A device plugin that restarts is back within a minute or two, and its number with the next
+    // status that the kubelet sends; EFA devices come late at boot. Heuristic.
+    /// What the Node promises to pods, against what is there.
+    promised: Promised, raise 300, clear 30, {}
 
-    /// `gpudirect`. Drivers load one after the other while a node boots. Waits are heuristic.
-    GpuDirect, raise 30, clear 0, {}
+    // Drivers load one after the other while a node boots. Waits are heuristic.
+    /// The path from NIC to GPU memory.
+    gpudirect: GpuDirect, raise 30, clear 0, {}
 
-    /// `gds`.
-    Gds, raise 30, clear 0, {
+    /// GPUDirect Storage.
+    gds: Gds, raise 30, clear 0, {
         /// nvidia-fs errors, all kinds: any.
         errors: Limit = limit(0, 600),
     }
 
-    /// `xid`.
-    Xid, raise 0, clear 0, {
+    /// GPU errors in the kernel log.
+    xid: Xid, raise 0, clear 0, {
         /// The operator's word by code, above the driver's (Xid 154) and above the table.
         overrides: BTreeMap<u32, XidOverride> = BTreeMap::new(),
         /// After the driver took its verdict back (154 to `None`), or was reloaded, this long
@@ -311,8 +350,8 @@ check_sections! {
         storm_within: Span = Span::from_secs(30),
     }
 
-    /// `nic_kernel`.
-    NicKernel, raise 0, clear 0, {
+    /// NIC events in the kernel log.
+    nic_kernel: NicKernel, raise 0, clear 0, {
         /// An event without a line that takes it back stands this long. Heuristic.
         stands_for: Span = Span::from_secs(600),
         /// A NIC may be away this long after its driver announced a reset or a recovery: firmware
@@ -320,8 +359,8 @@ check_sections! {
         reset_takes: Span = Span::from_secs(90),
     }
 
-    /// `sxid`.
-    Sxid, raise 0, clear 0, {
+    /// NVSwitch errors in the kernel log.
+    sxid: Sxid, raise 0, clear 0, {
         /// A non-fatal SXid is reported for this long after the last one. Heuristic.
         nonfatal_for: Span = Span::from_secs(3600),
         /// A fatal SXid stands this long after the last one; not set: until NVIDIA's driver was
@@ -329,8 +368,8 @@ check_sections! {
         fatal_for: Option<Span> = None,
     }
 
-    /// `source_health`.
-    SourceHealth, raise 5, clear 5, {
+    /// The agent's own eyes.
+    source_health: SourceHealth, raise 5, clear 5, {
         /// A source that fails must do so this long before it is reported. Heuristic.
         failing_raise_after: Span = Span::from_secs(30),
         /// Lost kernel-log records are reported for this long. Heuristic.
@@ -338,73 +377,11 @@ check_sections! {
     }
 }
 
-section! {
-    /// Everything that judging may be told.
-    Policy {
-        /// What this node should have.
-        expect: Expect,
-        /// Checks (by id) that are not run at all.
-        mute: BTreeSet<String> = BTreeSet::new(),
-        /// A fact older than this, whose source is stalled or failing, is unknown.
-        stale_after: Span = Span::from_secs(30),
-        /// Port state.
-        link_state: LinkState,
-        /// Port edges.
-        link_flap: LinkFlap,
-        /// Port speed.
-        link_rate: LinkRate,
-        /// Errors on the wire.
-        link_errors: LinkErrors,
-        /// Counters that stick.
-        counter_saturated: CounterSaturated,
-        /// Losses as the transport sees them.
-        retransmission: Retransmission,
-        /// Pause, drops, congestion notifications.
-        congestion: Congestion,
-        /// RoCE addresses.
-        gid_table: GidTable,
-        /// Size of RDMA packets.
-        mtu: Mtu,
-        /// ARP and reverse-path settings of RoCE rails.
-        ip_routing: IpRouting,
-        /// P_Keys of InfiniBand rails.
-        partition: Partition,
-        /// Switches at the other end of rails, by LLDP or umad.
-        neighbor: Neighbor,
-        /// PFC, trust and ETS of RoCE rails.
-        flow_control: FlowControl,
-        /// PCIe links of NICs and GPUs.
-        pcie_link: PcieLink,
-        /// Rails and GPUs that are gone.
-        device_missing: DeviceMissing,
-        /// What the Node promises to pods, against what is there.
-        promised: Promised,
-        /// The path from NIC to GPU memory.
-        gpudirect: GpuDirect,
-        /// GPUDirect Storage.
-        gds: Gds,
-        /// GPU errors in the kernel log.
-        xid: Xid,
-        /// NIC events in the kernel log.
-        nic_kernel: NicKernel,
-        /// NVSwitch errors in the kernel log.
-        sxid: Sxid,
-        /// Jobs: what their NCCL uses between nodes.
-        nccl: Nccl,
-        /// The agent's own eyes.
-        source_health: SourceHealth,
-    }
-}
-
 impl Policy {
-    /// Everything that is wrong with it, one sentence each; empty when it is sound.
-    pub fn complaints(&self) -> Vec<String> {
+    /// Values that are wrong, as (key within the policy, sentence); empty when it is sound.
+    pub fn complaints(&self) -> Vec<(String, String)> {
         let mut complaints = Vec::new();
-        for id in &self.mute {
-            if !super::CHECKS.iter().any(|check| check.id == id) {
-                complaints.push(format!("mute: no such check: {id:?}"));
-            }
-        }
+        let mut complain = |key: &str, message: String| complaints.push((key.into(), message));
         for (name, value) in [
             ("link_rate.below", self.link_rate.below),
             ("retransmission.loss_share", self.retransmission.loss_share),
@@ -412,23 +389,28 @@ impl Policy {
             ("congestion.storm", self.congestion.storm),
         ] {
             if !(value > 0.0 && value <= 1.0) {
-                complaints.push(format!("{name}: {value} is not a share between 0 and 1"));
+                complain(name, format!("{value} is not a share between 0 and 1"));
             }
         }
         if self.congestion.storm < self.congestion.pressure {
-            complaints.push("congestion.storm: below congestion.pressure".into());
+            complain("congestion.storm", "below congestion.pressure".into());
         }
         if let Some(rate) = self.expect.rate_gbps
             && !(rate > 0.0 && rate.is_finite())
         {
-            complaints.push(format!("expect.rate_gbps: {rate} is not a rate"));
+            complain("expect.rate_gbps", format!("{rate} is not a rate"));
         }
         if self.device_missing.missed == 0 {
-            complaints.push("device_missing.missed: must be at least 1".into());
+            complain("device_missing.missed", "must be at least 1".into());
         }
         for (code, own) in &self.xid.overrides {
+            let key = |field| format!("xid.overrides.{code}.{field}");
             if own.count == 0 {
-                complaints.push(format!("xid.overrides.{code}.count: must be at least 1"));
+                complain(&key("count"), "must be at least 1".into());
+            }
+            if matches!(own.action, Disposition::Clear | Disposition::Report) {
+                let message = "must be ignore, app, degraded or fatal";
+                complain(&key("action"), message.into());
             }
         }
         complaints

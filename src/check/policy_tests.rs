@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn defaults_round_trip_and_are_sound() {
     let policy = Policy::default();
-    assert_eq!(policy.complaints(), Vec::<String>::new());
+    assert!(policy.complaints().is_empty());
     let text = toml::to_string(&policy).unwrap();
     assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy);
     assert_eq!(toml::from_str::<Policy>("").unwrap(), policy);
@@ -19,7 +19,7 @@ fn settings_read_as_an_operator_writes_them() {
     assert_eq!(policy.link_state.raise_after, Span::from_secs(1));
     assert_eq!(policy.link_state.clear_after, Span::from_secs(10));
     let own = policy.xid.overrides.get(&63).unwrap();
-    assert_eq!((own.action, own.count), (XidAction::Fatal, 3));
+    assert_eq!((own.action, own.count), (Disposition::Fatal, 3));
 }
 
 #[test]
@@ -32,7 +32,6 @@ fn typos_are_refused() {
     ] {
         assert!(toml::from_str::<Policy>(text).is_err(), "{text}");
     }
-    let policy: Policy =
-        toml::from_str("mute = ['link_sate']\n[congestion]\nstorm = 50.0\n").unwrap();
-    assert_eq!(policy.complaints().len(), 2);
+    let policy: Policy = toml::from_str("[congestion]\nstorm = 50.0\n").unwrap();
+    assert_eq!(policy.complaints().len(), 1);
 }

@@ -103,8 +103,7 @@ fn has_company(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
 }
 
 fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise) -> Candidate {
-    rise.candidate((counters.context, counters.port), doc, &rise.text())
-        .with("over_seconds", rise.over.as_secs())
+    (counters.candidate(doc, rise, &rise.text())).with("over_seconds", rise.over.as_secs())
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Counters that rise faster than a limit allows: rules as rows, and the one function that judges them.
 
-use super::context::span_text;
 use super::policy::{Limit, Policy};
 use super::{Candidate, Context, PortView, ReasonDoc};
 use crate::data_files::embedded;
 use crate::observe::track::{Increase, Track};
-use crate::units::Millis;
+use crate::units::{Millis, span_text};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -101,6 +100,14 @@ impl<'a, 'p> Counters<'a, 'p> {
     pub fn by<S: AsRef<str>>(&self, names: &[S], within: Duration) -> u64 {
         self.most(names, within, None).map_or(0, |rise| rise.by)
     }
+
+    /// The finding about a counter that rose; a notice where the port is not a rail.
+    pub fn candidate(&self, doc: &ReasonDoc, rise: &Rise, message: &str) -> Candidate {
+        let message = format!("{}: {message}", self.port.subject);
+        (self.context.of_port(doc, self.port, message))
+            .with("counter", rise.name.as_str())
+            .with("increase", rise.by)
+    }
 }
 
 impl Rise {
@@ -112,20 +119,6 @@ impl Rise {
     /// The time that it took, at most the window.
     pub fn span(&self) -> String {
         span_text(self.within.min(self.over))
-    }
-
-    /// The finding about it on its port; a notice where that is not a rail.
-    pub fn candidate(
-        &self,
-        (context, port): (&Context<'_>, &PortView<'_>),
-        doc: &ReasonDoc,
-        message: &str,
-    ) -> Candidate {
-        let message = format!("{}: {message}", port.subject);
-        context
-            .of_port(doc, port, message)
-            .with("counter", self.name.as_str())
-            .with("increase", self.by)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The agent's own eyes.
 
-use super::context::span_text;
 use super::policy::Limit;
 use super::roles::rail_keys;
 use super::{Candidate, Context, Weight};
@@ -8,7 +7,7 @@ use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
-use crate::units::{DeviceKey, PortKey};
+use crate::units::{DeviceKey, PortKey, span_text};
 use std::time::Duration;
 
 check! {

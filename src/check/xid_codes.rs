@@ -4,7 +4,8 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
-use super::policy::{XidAction, XidOverride};
+pub use super::expect::Disposition;
+use super::expect::XidOverride;
 use super::{Action, word};
 use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
@@ -12,36 +13,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
-
-/// What to do about a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Disposition {
-    /// The fault is over: clears what the same GPU raised.
-    Clear,
-    /// Counted; no effect on the node.
-    Ignore,
-    /// The code is unknown: shown, without effect on the verdict.
-    #[default]
-    Report,
-    /// A program's fault: shown, the node is fine.
-    App,
-    /// The node works with less.
-    Degraded,
-    /// The GPU is unusable until an operator acts.
-    Fatal,
-}
-
-impl From<XidAction> for Disposition {
-    fn from(action: XidAction) -> Self {
-        match action {
-            XidAction::Ignore => Self::Ignore,
-            XidAction::App => Self::App,
-            XidAction::Degraded => Self::Degraded,
-            XidAction::Fatal => Self::Fatal,
-        }
-    }
-}
 
 /// The operator's overrides by code.
 pub type Overrides = BTreeMap<u32, XidOverride>;
@@ -166,7 +137,7 @@ impl Ruling {
 pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Ruling {
     let mut ruling = by_table(code);
     if let Some(o) = overrides.get(&code) {
-        ruling.disposition = o.action.into();
+        ruling.disposition = o.action;
         ruling.overridden = true;
         ruling.count = o.count.max(1);
         ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);

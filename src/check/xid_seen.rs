@@ -20,8 +20,10 @@ pub struct XidSeen {
     /// Number of events this boot.
     pub count: u64,
     /// Moment of the first event.
+    #[serde(skip)]
     pub first: Millis,
     /// Moment of the latest event.
+    #[serde(skip)]
     pub last: Millis,
     /// The last line's own words, cut to a bound.
     pub message: String,

@@ -27,11 +27,10 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
-            Origin::File {
-                name,
-                line: Some(line),
-            } => write!(f, "{name}:{line}"),
-            Origin::File { name, line: None } => f.write_str(name),
+            Origin::File { name, line } => {
+                let line = line.map_or(String::new(), |line| format!(":{line}"));
+                write!(f, "{name}{line}")
+            }
             Origin::Environment(name) => write!(f, "environment {name}"),
             Origin::Flag(name) => write!(f, "flag --{name}"),
             Origin::Host => f.write_str("host name"),

@@ -1,5 +1,6 @@
 //! The address to serve on.
 
+use crate::units::serialized_as_text;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,18 +36,18 @@ impl Listen {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let (v6, v4) = (Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into());
         let addresses = self.address.map_or(vec![v6, v4], |address| vec![address]);
-        let addresses = addresses.into_iter();
-        addresses
-            .map(|address| SocketAddr::new(address, self.port))
-            .collect()
+        let socket = |address| SocketAddr::new(address, self.port);
+        addresses.into_iter().map(socket).collect()
     }
 }
 
-/// A form that a socket can be bound to; all addresses are shown as IPv4's.
+/// As in the settings.
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        SocketAddr::new(address, self.port).fmt(f)
+        match self.address {
+            None => write!(f, ":{}", self.port),
+            Some(address) => SocketAddr::new(address, self.port).fmt(f),
+        }
     }
 }
 
@@ -76,21 +77,7 @@ impl FromStr for Listen {
     }
 }
 
-impl Serialize for Listen {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.address {
-            None => serializer.collect_str(&format_args!(":{}", self.port)),
-            Some(_) => serializer.collect_str(self),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serialized_as_text!(Listen);
 
 #[cfg(test)]
 mod tests {
@@ -99,7 +86,7 @@ mod tests {
     #[test]
     fn listen_text() {
         for (text, want) in [
-            (":9949", Some("0.0.0.0:9949")),
+            (":9949", Some(":9949")),
             ("127.0.0.1:0", Some("127.0.0.1:0")),
             ("[::1]:80", Some("[::1]:80")),
             ("localhost:9949", Some("127.0.0.1:9949")),

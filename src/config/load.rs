@@ -14,11 +14,8 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Adds `--config`, `--set` and the flags of settings, for a command that reads the node once.
 pub fn add_args(command: Command) -> Command {
-    let flags = settings().iter();
-    add(
-        command,
-        flags.filter(|setting| setting.key != "agent.listen"),
-    )
+    let serves = |setting: &&Setting| setting.key == "agent.listen";
+    add(command, settings().iter().filter(|of| !serves(of)))
 }
 
 /// The same for the agent, which also serves.

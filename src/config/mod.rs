@@ -18,6 +18,7 @@ pub use sections::{
 };
 pub(crate) use settings::flag_hint;
 
+use crate::check::CHECKS;
 use crate::check::debounce::Hysteresis;
 use crate::check::policy::Policy;
 use crate::check::profile::PlatformSettings;
@@ -80,14 +81,13 @@ impl Config {
         complaints.extend(self.platform.complaints());
         complaints.extend(self.serve.complaints());
         complaints.extend(self.cluster.complaints());
-        for complaint in self.policy.complaints() {
-            // Each begins with the key within the policy.
-            let (key, message) = complaint.split_once(": ").unwrap_or(("", &complaint));
-            let meant = match key {
-                "mute" => self.meant_check(message),
-                _ => String::new(),
-            };
-            complaints.push((format!("policy.{key}"), format!("{message}{meant}")));
+        let of_policy = self.policy.complaints().into_iter();
+        complaints.extend(of_policy.map(|(key, message)| (format!("policy.{key}"), message)));
+        let checks = || CHECKS.iter().map(|check| check.id);
+        for id in (self.policy.mute.iter()).filter(|id| checks().all(|known| known != *id)) {
+            let meant = complaint::suggestion(id, checks());
+            let message = format!("no such check: {id:?}{meant}");
+            complaints.push(("policy.mute".into(), message));
         }
         complaints
     }
@@ -101,49 +101,53 @@ impl Config {
             let Some(value) = tree.pointer(&setting.pointer()) else {
                 continue;
             };
+            let key = setting.key.as_str();
             let span = value.as_str().and_then(|text| text.parse::<Span>().ok());
-            let message = match (setting.section_and_name(), span, value.as_u64()) {
-                (("intervals", "deadline"), Some(span), _) => {
-                    out_of(span, Span::from_millis(100), Span::from_secs(600))
-                }
-                (("intervals", _), Some(span), _) => out_of(span, Span::from_millis(100), DAY),
-                (
-                    ("hysteresis" | "slurm" | "cluster", "hold") | ("slurm", "clear"),
-                    Some(span),
-                    _,
-                ) => out_of(span, Span::from_secs(0), DAY),
-                (
-                    ("hysteresis" | "cluster", "flap_window") | ("cluster", "clear" | "clear_max"),
-                    Some(span),
-                    _,
-                ) => out_of(span, Span::from_secs(1), DAY),
-                (("hysteresis", "flap_count"), _, Some(count)) => out_of(count, 0, 50),
-                (("hysteresis", "flap_max_factor"), _, Some(factor)) => out_of(factor, 1, 1000),
-                ((_, name), Some(span), _)
-                    if (name == "within" || name.ends_with("_within")) && span.0.is_zero() =>
-                {
+            let is_window = key.ends_with(".within") || key.ends_with("_within");
+            let message = match (span, value.as_u64()) {
+                (Some(span), _) if is_window && span.0.is_zero() => {
                     Some("must be longer than no time, such as \"1m\"".into())
                 }
-                _ => None,
+                (Some(Span(time)), _) => {
+                    let text = |millis| Span::from_millis(millis).to_string();
+                    out_of(key, time.as_millis() as u64, text)
+                }
+                (None, Some(number)) => out_of(key, number, |number| number.to_string()),
+                (None, None) => None,
             };
             complaints.extend(message.map(|message| (setting.key.clone(), message)));
         }
         complaints
     }
-
-    /// Suggests a check for the unknown one that a complaint quotes.
-    fn meant_check(&self, complaint: &str) -> String {
-        let quoted = |id: &&String| complaint.contains(&format!("{id:?}"));
-        let known = crate::check::CHECKS.iter().map(|check| check.id);
-        let written = self.policy.mute.iter().find(quoted);
-        written.map_or(String::new(), |id| complaint::suggestion(id, known))
-    }
 }
 
-const DAY: Span = Span::from_secs(86_400);
+/// In milliseconds.
+const DAY: u64 = 86_400_000;
 
-fn out_of<T: PartialOrd + std::fmt::Display>(value: T, least: T, most: T) -> Option<String> {
-    (value < least || value > most).then(|| format!("{value} is not between {least} and {most}"))
+/// Least and most by the beginnings of keys, times in milliseconds; of two that fit, the first counts.
+const RANGES: &[(&str, u64, u64)] = &[
+    ("intervals.deadline", 100, 600_000),
+    ("intervals.", 100, DAY),
+    (
+        "hysteresis.hold slurm.hold slurm.clear cluster.hold",
+        0,
+        DAY,
+    ),
+    (
+        "hysteresis.flap_window cluster.flap_window cluster.clear",
+        1000,
+        DAY,
+    ),
+    ("hysteresis.flap_count", 0, 50),
+    ("hysteresis.flap_max_factor", 1, 1000),
+];
+
+fn out_of(key: &str, value: u64, text: fn(u64) -> String) -> Option<String> {
+    let is_of = |keys: &str| keys.split(' ').any(|of| key.starts_with(of));
+    let (_, least, most) = RANGES.iter().find(|(keys, ..)| is_of(keys))?;
+    let [value_text, least_text, most_text] = [value, *least, *most].map(text);
+    let is_out = !(*least..=*most).contains(&value);
+    is_out.then(|| format!("{value_text} is not between {least_text} and {most_text}"))
 }
 
 /// Why a pattern cannot match any name, if so; names have the characters of `within`, too.

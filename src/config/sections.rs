@@ -236,13 +236,7 @@ impl Nccl {
 impl LogLevel {
     /// The same level in `tracing`'s terms.
     pub fn level(self) -> tracing::Level {
-        match self {
-            LogLevel::Error => tracing::Level::ERROR,
-            LogLevel::Warn => tracing::Level::WARN,
-            LogLevel::Info => tracing::Level::INFO,
-            LogLevel::Debug => tracing::Level::DEBUG,
-            LogLevel::Trace => tracing::Level::TRACE,
-        }
+        self.as_str().parse().unwrap_or(tracing::Level::INFO)
     }
 }
 

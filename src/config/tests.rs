@@ -29,7 +29,7 @@ fn build(flags: &str, environment: &str, file: &str) -> Result<Config, Vec<Strin
 fn nothing_written_gives_the_defaults() {
     let config = build("", "", "").unwrap();
     assert_eq!(config, Config::default());
-    assert_eq!(config.agent.listen.to_string(), "0.0.0.0:9949");
+    assert_eq!(config.agent.listen.to_string(), ":9949");
     assert_eq!(
         config.agent.host_root.join(&config.agent.kmsg),
         Path::new("/dev/kmsg")

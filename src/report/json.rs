@@ -159,19 +159,9 @@ fn gids<'a>(report: &'a Report, view: &ReportedPort<'_>) -> Option<Vec<impl Seri
 fn finding<'a>(report: &Report, found: &'a Finding) -> impl Serialize + use<'a> {
     object! {
         id: found.id(),
-        check: &found.check,
-        subject: &found.subject,
-        status: found.status,
-        reason: &found.reason,
         since: time(report, found.since),
-        message: &found.message,
-        remedy: &found.remedy,
-        action: found.action,
-        evidence: &found.evidence,
-        expected: &found.expected,
-        caused_by: &found.caused_by,
-        weight: found.weight,
-        key: &found.key,
+        #[serde(flatten)]
+        found: found,
     }
 }
 
@@ -205,35 +195,27 @@ fn gds(report: &Report) -> impl Serialize {
 }
 
 fn modules(report: &Report) -> BTreeMap<&'static str, impl Serialize> {
-    let out = |name: &&'static str, loaded: Option<&Module>| {
-        let version = loaded.and_then(|module| module.version.clone());
-        (
-            *name,
-            object! { loaded: loaded.is_some(), version: version, },
-        )
+    let row = |name: &&'static str, module: Option<&Module>| {
+        let version = module.and_then(|module| module.version.clone());
+        let loaded = module.is_some();
+        (*name, object! { loaded: loaded, version: version, })
     };
     // An unreadable list says nothing about any module.
     let loaded = port_view::modules(report).into_iter();
-    loaded
-        .flat_map(|loaded| {
-            MODULES_OF_INTEREST
-                .iter()
-                .map(move |name| out(name, loaded.get(*name)))
-        })
-        .collect()
+    let rows = loaded.flat_map(|loaded| {
+        let names = MODULES_OF_INTEREST.iter();
+        names.map(move |name| row(name, loaded.get(*name)))
+    });
+    rows.collect()
 }
 
 fn xids(report: &Report) -> Vec<impl Serialize> {
     let seen = report.xids.iter().map(|seen| {
         object! {
-            pci: &seen.pci,
-            xid: seen.xid,
-            class: &seen.class,
-            count: seen.count,
             first: time(report, seen.first),
             last: time(report, seen.last),
-            message: &seen.message,
-            process: &seen.process,
+            #[serde(flatten)]
+            seen: seen,
         }
     });
     seen.collect()
@@ -279,15 +261,11 @@ fn nccl(report: &Report) -> impl Serialize {
         object! {
             namespace: &suspect.pod.namespace,
             pod: &suspect.pod.name,
-            uid: &suspect.uid,
             job: &suspect.pod.job,
             gpus: suspect.pod.gpus,
-            state: suspect.state,
             since: time(report, suspect.since),
-            reason: &suspect.reason,
-            message: &suspect.message,
-            remedy: &suspect.remedy,
-            evidence: &suspect.evidence,
+            #[serde(flatten)]
+            suspect: suspect,
         }
     });
     object! {

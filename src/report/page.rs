@@ -23,6 +23,7 @@ use askama::Template;
 use context::{Context, MAX_ROWS};
 use severity_icon::Severity;
 use std::time::Duration;
+use topology_layout::Above;
 
 /// Content security policy: no script, no request, no frame around it.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \

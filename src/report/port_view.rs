@@ -14,9 +14,8 @@ use crate::observe::rdma::{
     Gid, GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, true_rate,
 };
 use crate::observe::snapshot::SourceHealth;
-use crate::units::{BitsPerSec, Millis, PortKey};
+use crate::units::{BitsPerSec, Millis, PortKey, span_text};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Module of GPUDirect Storage.
 pub const GDS_MODULE: &str = "nvidia_fs";
@@ -203,18 +202,7 @@ pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
 
 /// How long ago a moment was, in one unit.
 pub fn ago(report: &Report, since: Millis) -> String {
-    span(report.snapshot.at.since(since))
-}
-
-/// A stretch of time in one unit.
-pub fn span(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
-    }
+    span_text(report.snapshot.at.since(since))
 }
 
 /// GPUDirect facts, once read.

@@ -1,13 +1,15 @@
 //! The runbooks, inside the binary: a cluster without a way out has them, too. Alerts, findings and
 //! the page at `/` lead to the same one.
 
+use crate::data_files::embedded;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 /// A page of the runbooks, about an alert or about the reasons of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runbook {
     /// Name of the page; of its alert, too, where it has one of its own.
     pub name: &'static str,
-    /// Reasons of findings that it is about; none where the alert is about something else.
-    pub reasons: &'static [&'static str],
     /// The page, in Markdown that reads well as it is.
     pub text: &'static str,
 }
@@ -15,7 +17,6 @@ pub struct Runbook {
 /// List of all pages.
 pub const INDEX: Runbook = Runbook {
     name: "README",
-    reasons: &[],
     text: include_str!("../../docs/runbooks/README.md"),
 };
 
@@ -23,6 +24,13 @@ impl Runbook {
     /// Whether it is the list.
     pub fn is_index(&self) -> bool {
         self.name == INDEX.name
+    }
+
+    /// Reasons of findings that it is about; none where the alert is about something else.
+    pub fn reasons(&self) -> &'static [&'static str] {
+        static ALL: LazyLock<BTreeMap<&str, Vec<&str>>> =
+            LazyLock::new(|| embedded(include_str!("runbooks.toml")));
+        ALL.get(self.name).map_or(&[], Vec::as_slice)
     }
 
     /// What a browser's tab calls it.
@@ -48,74 +56,39 @@ impl Runbook {
 }
 
 macro_rules! runbooks {
-    ($($name:literal [$($reason:literal)*])*) => {
+    ($($name:ident)*) => {
         /// All pages.
         pub const RUNBOOKS: &[Runbook] = &[$(Runbook {
-            name: $name,
-            reasons: &[$($reason),*],
-            text: include_str!(concat!("../../docs/runbooks/", $name, ".md")),
+            name: stringify!($name),
+            text: include_str!(concat!("../../docs/runbooks/", stringify!($name), ".md")),
         }),*];
     };
 }
 
 runbooks! {
-    "SelvageFabricUnknown" ["NoFabric" "NotAFabricNode" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
-    "SelvageGroupFailing" []
-    "SelvageFabricUnreadyShare" []
-    "SelvageNodeDrift" []
-    "SelvageRailMiswired" ["NeighborChanged"]
-    "SelvageRailDown" ["SubnetManagerAway" "RailsDownTogether" "CardLinksDown" "LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
-    "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
-    "SelvageWrongLinkLayer" ["WrongLinkLayer" "PartitionLimited" "AllRailsLimited" "PartitionDiffers" "LidChanged" "SubnetManagerChanged"]
-    "SelvageLinkFlapping" ["LinkFlapping" "LinkUnstable"]
-    "SelvageRateBelowPeers" ["RateBelowExpected" "RateBelowPeers" "LaneWidthReduced" "RateBelowBest" "MtuReduced" "RateBelowNominal"]
-    "SelvageLinkErrors" ["SymbolErrors" "LinkRecoveries" "ReceiveErrors" "LinkIntegrityErrors" "BufferOverruns" "ConstraintErrors" "ChecksumErrors" "CorrectedBitsHigh"]
-    "SelvageCountersBlind" ["CounterSaturated" "CountersRefused"]
-    "SelvageGidTable" ["NoRoceV2Gid" "GidLost" "OnlyLinkLocalGid" "SubnetShared" "IpSettingsDiffer"]
-    "SelvageRetransmission" ["PacketLoss" "OutOfOrder" "AckTimeouts" "RetriesExceeded" "EfaRetransmissions" "EfaRemoteImpaired" "EfaReceiveDrops" "NcclRailErrors"]
-    "SelvagePfcPauseStorm" ["PfcStorm" "PfcPressure" "PauseStormEvent"]
-    "SelvageLosslessDiscards" ["LosslessDrops" "PortDrops"]
-    "SelvagePfcMisconfigured" ["RoceOnLossyPriority" "PfcNotEnabled" "PfcDiffers" "TrustDiffers" "EtsDiffers"]
-    "SelvageCnpSurge" ["CongestionNotifications" "CongestionNotificationsIgnored"]
-    "SelvageGpuMissing" ["GpuVanished" "MissingGpu" "GpuFellOff" "GpuNotOnBus" "GpuNotDriven" "GpuInitFailed"]
-    "SelvageXidFatal" ["XidFatal" "GpuRecoveryRequired"]
-    "SelvageXidHardware" ["XidDegraded"]
-    "SelvageXidUnknown" ["XidUnknown"]
-    "SelvageXidApplication" ["XidStorm"]
-    "SelvageNvswitchError" ["SxidFatal" "SxidNonfatal"]
-    "SelvagePcieDegraded" ["PcieWidthReduced" "PcieSpeedReduced" "PciePathTooSlow" "PcieErrors" "PcieCorrectedErrors"]
-    "SelvageGpuDirectMissing" ["GpuDirectPathMissing" "PeermemNotRegistered" "PeermemError" "DmabufRefused" "GpuDriverAbsent"]
-    "SelvageGpuDirectSlow" ["IommuTranslates" "AcsRedirects"]
-    "SelvageGdsMissing" ["GdsMissing" "GdsErrors"]
-    "SelvageNicHealth" ["NicHealthCompromised" "NicFatalError" "NicHealthIssue" "NicCommandTimeout" "NicQueueTimeout" "NicPower" "AdminCommandsLost"]
-    "SelvageNicTemperature" ["NicTemperature"]
-    "SelvageCable" ["NicModuleFault" "NicCableUnplugged"]
-    "SelvageNcclTcpFallback" ["NcclTcpFallback"]
-    "SelvageNcclFallbackRepeats" ["NcclFallbackRepeats"]
-    "SelvageNcclSuspect" ["NcclSuspect"]
-    "SelvageNcclGpuDirectOff" []
-    "SelvageNcclInitHang" ["NcclInitHang"]
-    "SelvageNcclNoRdma" ["NoRdmaRequested" "TcpxoDaemonMissing" "TcpxoDaemonDown"]
-    "SelvageResourceMismatch" ["FewerDevicesThanPromised" "ResourceMissing" "ResourceFewerThanDevices" "ResourceMoreThanDevices" "ResourceRatio" "GpuResourceMismatch" "VfsWithoutVerbs" "VfLinkDisabled"]
-    "SelvageTaintWithheld" []
-    "SelvageNodeNotTold" []
-    "SelvageAgentDown" []
-    "SelvageAgentAbsent" []
-    "SelvageSourceStalled" ["SourceStalled" "SourceFailing"]
-    "SelvageKernelLogLost" ["KernelLogLost" "KernelLogBlind"]
-    "SelvageCertificateExpiry" []
+    SelvageFabricUnknown SelvageGroupFailing SelvageFabricUnreadyShare SelvageNodeDrift
+    SelvageRailMiswired SelvageRailDown SelvageDeviceMissing SelvageWrongLinkLayer
+    SelvageLinkFlapping SelvageRateBelowPeers SelvageLinkErrors SelvageCountersBlind SelvageGidTable
+    SelvageRetransmission SelvagePfcPauseStorm SelvageLosslessDiscards SelvagePfcMisconfigured
+    SelvageCnpSurge SelvageGpuMissing SelvageXidFatal SelvageXidHardware SelvageXidUnknown
+    SelvageXidApplication SelvageNvswitchError SelvagePcieDegraded SelvageGpuDirectMissing
+    SelvageGpuDirectSlow SelvageGdsMissing SelvageNicHealth SelvageNicTemperature SelvageCable
+    SelvageNcclTcpFallback SelvageNcclFallbackRepeats SelvageNcclSuspect SelvageNcclGpuDirectOff
+    SelvageNcclInitHang SelvageNcclNoRdma SelvageResourceMismatch SelvageTaintWithheld
+    SelvageNodeNotTold SelvageAgentDown SelvageAgentAbsent SelvageSourceStalled SelvageKernelLogLost
+    SelvageCertificateExpiry
 }
 
 /// Name of the page about a finding's reason.
 pub fn page_of(reason: &str) -> Option<&'static str> {
     let mut pages = RUNBOOKS.iter();
-    Some(pages.find(|page| page.reasons.contains(&reason))?.name)
+    Some(pages.find(|page| page.reasons().contains(&reason))?.name)
 }
 
 /// The page of a name as the pages' own links have it, without `.md`, or of a finding's reason, as
 /// alerts about findings have it; the list for none.
 pub fn find(name: &str) -> Option<Runbook> {
-    let about = |page: &&Runbook| page.name == name || page.reasons.contains(&name);
+    let about = |page: &&Runbook| page.name == name || page.reasons().contains(&name);
     match name {
         "" | "README" => Some(INDEX),
         _ => RUNBOOKS.iter().find(about).copied(),
@@ -162,11 +135,11 @@ mod tests {
             .collect();
         assert!(
             without.is_empty(),
-            "without a runbook: {without:?}; name each in a row of RUNBOOKS, and tell of it in docs/runbooks/"
+            "without a runbook: {without:?}; name each in runbooks.toml, and tell of it in docs/runbooks/"
         );
         let all: Vec<&str> = RUNBOOKS
             .iter()
-            .flat_map(|page| page.reasons)
+            .flat_map(Runbook::reasons)
             .copied()
             .collect();
         let different: BTreeSet<&str> = all.iter().copied().collect();
@@ -212,7 +185,7 @@ mod tests {
             .chain(crate::readiness::VERDICT_DOCS.iter().map(|doc| doc.reason))
             .collect();
         for page in RUNBOOKS {
-            for reason in page.reasons {
+            for reason in page.reasons() {
                 assert!(known.contains(reason), "{}: {reason}", page.name);
             }
         }

@@ -138,19 +138,17 @@ impl Case<'_> {
     }
 
     fn without_large_sizes(&self) -> BenchVerdict {
-        let name = self.name();
-        let cannot_tell = |reason, summary| self.verdict(Verdict::Unknown, reason, summary);
         match self.run.rows.iter().map(|row| row.size).max() {
             Some(most) => {
                 let from = format!("bandwidth is judged from {LARGE} bytes on");
-                let summary = format!("{name}: the largest size is {most} bytes; {from}");
-                cannot_tell("OnlySmallSizes", summary)
+                let rest = format!("the largest size is {most} bytes; {from}");
+                self.unknown("OnlySmallSizes", &rest)
             }
             None if self.run.torn_rows > 0 => BenchVerdict {
                 remedies: vec![WHOLE_OUTPUT.into()],
-                ..cannot_tell("NoRows", format!("{name}: no row of the table is whole"))
+                ..self.unknown("NoRows", "no row of the table is whole")
             },
-            None => cannot_tell("NoRows", format!("{name}: the table has no rows")),
+            None => self.unknown("NoRows", "the table has no rows"),
         }
     }
 

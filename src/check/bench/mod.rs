@@ -16,6 +16,7 @@ pub use topology::{Topology, topology};
 pub use verdict::{BenchVerdict, Peak, Verdict, no_output};
 
 use crate::check::nccl::NcclVerdict;
+use crate::data_files::line_of;
 use crate::observe::bench::{Collective, Rails, Run};
 
 /// Line rate begins at this part of the expected bandwidth. NCCL's developers call 46 to 49 GB/s good
@@ -38,8 +39,7 @@ pub const TOLERANCE: f64 = 1.05;
 const REMEDIES: &str = include_str!("remedies.txt");
 
 fn remedy(reason: &str) -> Option<&'static str> {
-    let mut lines = REMEDIES.lines();
-    lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "))
+    line_of(REMEDIES, reason)
 }
 
 /// Judges a run. `nccl` is the verdict on NCCL's log in the same input, if there are lines of NCCL's;

@@ -5,7 +5,7 @@ use crate::check::expected::is_driven;
 use crate::check::{Candidate, Context};
 use crate::observe::kernel::Note;
 use crate::observe::kernel_log::Seen;
-use crate::observe::pci::{PciFacts, gives_away};
+use crate::observe::pci::gives_away;
 use crate::observe::reading::Reading;
 use crate::units::Bdf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         else {
             continue;
         };
-        let gpu = pci.and_then(|pci| gpu_in(pci, slot));
+        let gpu = pci.and_then(|pci| pci.gpus.iter().find(|gpu| gpu.slot() == slot));
         if slot.is_empty() || is_over(context, slot, (note, said)) || excused(context, gpu, said) {
             continue;
         }
@@ -46,11 +46,6 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         );
     }
     found
-}
-
-fn gpu_in<'a>(pci: &'a PciFacts, slot: &str) -> Option<&'a Bdf> {
-    let inside = |gpu: &&Bdf| gpu.to_string().starts_with(&format!("{slot}."));
-    pci.gpus.iter().find(inside)
 }
 
 /// Whether the driver was loaded again since, took its verdict on the GPU back, or printed an Xid for

@@ -3,6 +3,7 @@
 use super::context::JobContext;
 use super::network::Fallback;
 use super::span::Span;
+use crate::data_files::line_of;
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
 
@@ -134,7 +135,5 @@ const REMEDIES: &str = include_str!("remedies.txt");
 
 /// What a cause means, and what to do.
 pub fn remedy(cause: Cause) -> &'static str {
-    let mut texts = REMEDIES.lines().filter_map(|line| line.split_once(": "));
-    let text = texts.find(|(name, _)| *name == cause.as_str());
-    text.map_or("", |(_, text)| text)
+    line_of(REMEDIES, cause.as_str()).unwrap_or_default()
 }

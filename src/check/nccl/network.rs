@@ -49,8 +49,8 @@ impl Network {
             Network::Fastrak => "GPUDirect-TCPXO",
             Network::Tcpx => "GPUDirect-TCPX",
             Network::Ucx => "UCX",
-            Network::None => "no network",
-            Network::Unknown => "an unknown network",
+            Network::None => "none: within the node",
+            Network::Unknown => "unknown",
         }
     }
 }

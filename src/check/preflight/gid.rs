@@ -2,10 +2,11 @@
 
 use super::context::{Context, Port, port_name};
 use super::item::{Item, ItemStatus, Judged, known, list};
-use super::nccl_list::{Network, leading_integer, parse_number};
+use super::nccl_list::{leading_integer, parse_number};
 use crate::observe::container::{Environment, Interface, SeenPort};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;
+use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Setting that selects the RoCE version; NCCL's default is 2.
@@ -102,7 +103,7 @@ fn chosen(context: &Context<'_>, port: &SeenPort) -> Judged {
     let gid = gid.ok_or_else(none)?;
     let mut item = judge(context, table, gid);
     // NCCL stays with slot 0 if the table has nothing in the range.
-    let is_outside = |network: &Network| !address(gid).is_some_and(|at| network.contains(at));
+    let is_outside = |network: &IpNet| !address(gid).is_some_and(|at| network.contains(&at));
     if let (Some(range), Some(_)) = (range, network.filter(is_outside)) {
         let message = format!("{}, and no GID in {range} is usable", item.message);
         let status = item.status.max(ItemStatus::Degraded);
@@ -189,19 +190,20 @@ fn is_routable(gid: &Gid) -> bool {
 
 /// `NCCL_IB_ADDR_RANGE` as NCCL reads it (`envIbAddrRange`, src/transport/net_ib/connect.cc); `None`
 /// if NCCL ignores it: no `/`, an address of another family, too many bits.
-fn network(text: &str, v6: bool) -> Option<Network> {
+fn network(text: &str, v6: bool) -> Option<IpNet> {
     let (address, bits) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
     // NCCL takes leading digits and ignores what follows them.
     let bits = leading_integer(bits.trim_start(), 10).unwrap_or(0).max(0);
-    Network::new(address, u32::try_from(bits).ok()?).filter(|_| address.is_ipv6() == v6)
+    let network = IpNet::new(address, u8::try_from(bits).ok()?).ok();
+    network.filter(|_| address.is_ipv6() == v6)
 }
 
 /// NCCL's choice since 2.21 (`ncclIbGetGidIndex`, src/transport/net_ib/connect.cc): it begins with
 /// slot 0 and moves to a later one of the network, if one is set, that has the wanted family when the
 /// current one has not, or that has the wanted version when the current one has another or is not
 /// routable.
-fn nccl_choice(table: &GidTable, v6: bool, version: i64, network: Option<Network>) -> u32 {
+fn nccl_choice(table: &GidTable, v6: bool, version: i64, network: Option<IpNet>) -> u32 {
     let wanted = match version {
         1 => Some(GidKind::IbOrRoceV1),
         2 => Some(GidKind::RoceV2),
@@ -210,7 +212,7 @@ fn nccl_choice(table: &GidTable, v6: bool, version: i64, network: Option<Network
     let has_version = |gid: &Gid| gid.kind.is_some() && gid.kind == wanted;
     let has_family = |gid: &Gid| matches!(address(gid), Some(IpAddr::V4(_))) != v6;
     let in_network = |gid: &Gid| {
-        network.is_none_or(|network| address(gid).is_some_and(|at| network.contains(at)))
+        network.is_none_or(|network| address(gid).is_some_and(|at| network.contains(&at)))
     };
     let mut held = table.gids.iter().find(|gid| gid.index == 0);
     for gid in table.gids.iter().filter(|gid| gid.index > 0) {

@@ -1,10 +1,12 @@
 //! One item of the preflight report, how it is built, and how its message lists names.
 
+use crate::data_files::embedded;
 use crate::observe::reading::Reading;
 use crate::settings_macro::words;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Names that one message lists at most.
 const MAX_NAMES: usize = 12;
@@ -99,13 +101,26 @@ impl Item {
     }
 }
 
-/// What to change where the reason alone says it: `REASON: TEXT`.
-const REMEDIES: &str = include_str!("remedies.txt");
+/// Reasons by item, each with what to change where the reason alone says it.
+static REASONS: LazyLock<BTreeMap<&str, BTreeMap<&str, &str>>> =
+    LazyLock::new(|| embedded(include_str!("reasons.toml")));
+
+/// Every item with each reason that it can have.
+pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let items = REASONS.iter();
+    items.flat_map(|(item, of)| of.keys().map(move |reason| (*item, *reason)))
+}
+
+/// Whether an item can have a reason.
+pub(super) fn is_of(item: &str, reason: &str) -> bool {
+    REASONS.get(item).is_some_and(|of| of.contains_key(reason))
+}
 
 fn remedy(reason: &str) -> &'static str {
-    let mut lines = REMEDIES.lines();
-    let text = lines.find_map(|line| line.strip_prefix(reason)?.strip_prefix(": "));
-    text.unwrap_or_default()
+    let mut items = REASONS.values();
+    items
+        .find_map(|of| of.get(reason).copied())
+        .unwrap_or_default()
 }
 
 /// What was read, or the item that says why nothing was; `otherwise` is said where nothing failed.

@@ -4,8 +4,8 @@ use super::context::{Context, Fabric, port_names};
 use super::devices::request;
 use super::interfaces::{interfaces, is_local};
 use super::item::{Item, Judged, any_of, list};
-use super::nccl_list::Network;
 use crate::observe::container::Interface;
+use ipnet::IpNet;
 
 /// Open MPI's lists of interface names or networks (`10.0.0.0/16`).
 const OPEN_MPI: &str =
@@ -116,12 +116,12 @@ pub(super) fn mpi_ifname(context: &Context<'_>) -> Judged {
     let set = set(context, OPEN_MPI, "no interface list of Open MPI is set")?;
     let all = interfaces(context)?;
     let usable = addressed(all, |one| one.running);
-    let is_known = |entry: &str| match Network::parse(entry) {
-        Some(network) => {
+    let is_known = |entry: &str| match entry.parse::<IpNet>() {
+        Ok(network) => {
             let mut addresses = all.iter().flat_map(|interface| &interface.addresses);
-            addresses.any(|address| network.contains(*address))
+            addresses.any(|address| network.contains(address))
         }
-        None => usable.iter().any(|name| name == entry),
+        Err(_) => usable.iter().any(|name| name == entry),
     };
     for setting in &set {
         let reasons = ("NoInterface", Some("MpiPartly"));

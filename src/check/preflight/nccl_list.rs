@@ -10,7 +10,6 @@
 //! - an empty list selects everything, and with `^` nothing.
 
 use crate::observe::container::{SeenDevice, SeenPort};
-use std::net::IpAddr;
 
 /// Longest name that NCCL keeps of an entry (`netIf::prefix`, 64 bytes with the end).
 const MAX_NAME: usize = 63;
@@ -141,39 +140,6 @@ pub(super) fn leading_integer(text: &str, base: u32) -> Option<i64> {
         value.checked_mul(i64::from(base))?.checked_add(digit)
     })?;
     Some(if is_negative { -value } else { value })
-}
-
-/// An IP network in a setting: the addresses that share the first `bits` of `base`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
-    base: IpAddr,
-    bits: u32,
-}
-
-impl Network {
-    /// `None` if the address family has fewer bits.
-    pub fn new(base: IpAddr, bits: u32) -> Option<Self> {
-        let width = if base.is_ipv6() { 128 } else { 32 };
-        (bits <= width).then_some(Network { base, bits })
-    }
-
-    /// Reads `10.0.0.0/16`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (base, bits) = text.split_once('/')?;
-        Network::new(base.parse().ok()?, bits.parse().ok()?)
-    }
-
-    pub fn contains(self, address: IpAddr) -> bool {
-        let (own, other, width) = match (self.base, address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                (own.to_bits().into(), other.to_bits().into(), 32)
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits(), other.to_bits(), 128),
-            _ => return false,
-        };
-        let differ: u128 = own ^ other;
-        differ.checked_shr(width - self.bits).unwrap_or(0) == 0
-    }
 }
 
 #[cfg(test)]

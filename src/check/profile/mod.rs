@@ -240,11 +240,10 @@ pub fn find(
     let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
     let ec2 = machine.filter(|machine| provider(machine) == Some(Provider::Aws));
+    let product = ec2.and_then(|machine| machine.product.clone());
     let mut profile = Profile {
         provider: machine.and_then(provider),
-        instance_type: label
-            .map(str::to_string)
-            .or(ec2.and_then(|machine| machine.product.clone())),
+        instance_type: label.map(str::to_string).or(product),
         resource: Some(settings.resource.clone()).filter(|resource| !resource.is_empty()),
         roles_set: *overrides != RoleOverrides::default(),
         ..Profile::default()
@@ -270,30 +269,22 @@ pub fn known(
     }
     let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
+    let by_drivers = by_drivers(machine.and_then(provider), snapshot);
     let found = [
         (Source::Set, by_type(word).filter(|_| word != "auto")),
         (Source::InstanceType, label.and_then(by_type)),
         (Source::Dmi, machine.and_then(by_product)),
-        (
-            Source::Pci,
-            by_drivers(machine.and_then(provider), snapshot),
-        ),
+        (Source::Pci, by_drivers),
     ];
     let mut found = found.into_iter();
     found.find_map(|(source, shape)| Some((source, shape?)))
 }
 
 /// What the shape, where one is known, says of which ports are rails: only what is proven.
-pub fn says_of_roles(
-    settings: &PlatformSettings,
-    offer: Option<&NodeResources>,
-    snapshot: &Snapshot,
-) -> ShapeSays {
-    match known(settings, offer, snapshot) {
-        Some((_, shape)) if shape.fabric == Fabric::Gvnic => ShapeSays::Gvnics,
-        Some((_, shape)) if shape.fabric == Fabric::None && shape.rails == (0, Sure::Yes) => {
-            ShapeSays::NoFabric
-        }
+pub fn says_of_roles(shape: Option<&Shape>) -> ShapeSays {
+    match shape.map(|shape| (shape.fabric, shape.rails)) {
+        Some((Fabric::Gvnic, _)) => ShapeSays::Gvnics,
+        Some((Fabric::None, (0, Sure::Yes))) => ShapeSays::NoFabric,
         _ => ShapeSays::Nothing,
     }
 }

@@ -1,23 +1,18 @@
 //! A profile in words.
 
-use super::{Fabric, Profile, Source, Sure};
+use super::{Fabric, Profile, Provider, Source, Sure};
 use crate::units::BitsPerSec;
 
 impl Profile {
     /// One line for people.
     pub fn sentence(&self) -> String {
         let Some(shape) = self.shape else {
-            let whose = self
-                .provider
-                .map(|provider| format!("{}, ", provider.as_str()));
-            let whose = whose.unwrap_or_default();
-            let rate = self.rate.map(|rate| format!(" of {rate}"));
-            let rate = rate.unwrap_or_default();
-            let rails = match (self.rails, self.seen) {
+            let name = |provider: Provider| format!("{}, ", provider.as_str());
+            let whose = self.provider.map_or(String::new(), name);
+            let rate = (self.rate).map_or(String::new(), |rate| format!(" of {rate}"));
+            let rails = match (self.rails, self.seen.unwrap_or(Fabric::None)) {
                 (0, _) => "no rails".to_string(),
-                (count, kind) => {
-                    format!("{}{rate}", kind.unwrap_or(Fabric::None).so_many(count))
-                }
+                (count, kind) => kind.so_many(count) + &rate,
             };
             let how = match self.is_of_a_cloud() {
                 true => "; the Node's label or platform.profile tells the shape",

@@ -37,49 +37,41 @@ impl Present {
 
 /// What there is of a resource, by its name and the number that the Node tells.
 pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
+    told(context, name, offered).unwrap_or(Present::NotTold)
+}
+
+fn told(context: &Context<'_>, name: &str, offered: u64) -> Option<Present> {
     if is_whole_gpus(name) {
-        let pci = context.pci();
-        return pci.map_or(Present::NotTold, |pci| Present::Exactly(gpus(pci)));
+        return context.pci().map(|pci| Present::Exactly(gpus(pci)));
     }
-    let Some(devices) = context.snapshot.devices.as_ref().map(|d| &d.value) else {
-        return Present::NotTold;
-    };
-    if context.pods_hold_devices() {
-        // Those are not visible from here.
-        return Present::NotTold;
-    }
+    let devices = context.snapshot.devices.as_ref();
+    // Those that pods hold are not visible from here.
+    let devices = devices
+        .filter(|_| !context.pods_hold_devices())?
+        .value
+        .iter();
     if name == "vpc.amazonaws.com/efa" {
-        let efa = devices.iter().filter(|device| device.driver == "efa");
-        return Present::Exactly(efa.count() as u64);
+        let efa = devices.filter(|device| device.driver == "efa");
+        return Some(Present::Exactly(efa.count() as u64));
     }
     if !is_for_rdma(name) && !name.starts_with("openshift.io/") {
-        return Present::NotTold;
+        return None;
     }
     if is_shared_by_name(name) || offered > MOST_NICS {
-        return Present::Slots;
+        return Some(Present::Slots);
     }
-    let Some(pci) = context.pci() else {
-        return Present::NotTold;
-    };
-    if pci.virtual_machine {
-        // A guest's functions have no physical ones next to them to count by.
-        return Present::NotTold;
-    }
-    let devices = devices.iter();
-    let of = |function| {
-        devices
-            .clone()
-            .filter(move |device| device.function == function)
-    };
+    // A guest's functions have no physical ones next to them to count by.
+    let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
+    let of = |function| (devices.clone()).filter(move |device| device.function == function);
     let sub_functions = of(Function::SubFunction).count() as u64;
     let vfs: u64 = pci.sriov.values().map(|pf| u64::from(pf.enabled)).sum();
     if name.starts_with("openshift.io/") {
         // The SR-IOV operator's policies always make virtual functions, of any vendor's NICs.
-        return Present::AtMost(vfs + sub_functions);
+        return Some(Present::AtMost(vfs + sub_functions));
     }
     let mut whole: BTreeSet<String> = pci.bare.keys().chain(pci.sriov.keys()).cloned().collect();
     whole.extend(of(Function::Physical).filter_map(|device| Some(device.pci?.to_string())));
-    Present::AtMost(whole.len() as u64 + vfs + sub_functions)
+    Some(Present::AtMost(whole.len() as u64 + vfs + sub_functions))
 }
 
 /// Whether a resource stands for RDMA devices by its name, so that pods that get it rely on verbs.

@@ -55,17 +55,13 @@ impl<'a> Routes<'a> {
         if ports.iter().filter_map(may).count() > MAX_ROUTES {
             return ports;
         }
-        let mut open = Vec::new();
-        for port in ports {
-            match may(&port) {
-                Some(interface) => {
-                    let why =
-                        format!("may carry the default route, a port of {interface}'s switch");
-                    decide(roles, &port, Role::Other, why);
-                    carriers.push(port);
-                }
-                None => open.push(port),
-            }
+        let (open, possible): (Vec<_>, Vec<_>) =
+            (ports.into_iter()).partition(|port| may(port).is_none());
+        for port in possible {
+            let interface = may(&port).unwrap_or_default();
+            let why = format!("may carry the default route, a port of {interface}'s switch");
+            decide(roles, &port, Role::Other, why);
+            carriers.push(port);
         }
         open
     }

@@ -16,19 +16,15 @@ pub(super) struct Tokens(Vec<Vec<u8>>);
 impl Tokens {
     /// One a line; empty lines and those that begin with `#` are passed over.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        let mut tokens = Vec::new();
-        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            let line = line.trim_ascii();
-            if line.is_empty() || line.starts_with(b"#") {
-                continue;
-            }
-            // A header could not carry anything else.
-            if !line.iter().all(u8::is_ascii_graphic) {
-                let number = number + 1;
-                return Err(format!("line {number} is not a token: one word of ASCII"));
-            }
-            tokens.push(line.to_vec());
-        }
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let lines = (1..).zip(lines);
+        let tokens = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
+        // A header could not carry anything else.
+        let token = |(number, line): (u32, &[u8])| match line.iter().all(u8::is_ascii_graphic) {
+            true => Ok(line.to_vec()),
+            false => Err(format!("line {number} is not a token: one word of ASCII")),
+        };
+        let tokens = tokens.map(token).collect::<Result<Vec<_>, _>>()?;
         match tokens.is_empty() {
             true => Err("no token in it".into()),
             false => Ok(Tokens(tokens)),

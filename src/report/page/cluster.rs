@@ -61,17 +61,6 @@ impl Context<'_> {
             (_, Tainting::Want) => "goes after cluster.clear of better",
         }
     }
-
-    /// Why parts of the Node are still to be written. A write under way is the usual case, and no alarm.
-    pub(super) fn pending(&self, status: &ClusterStatus) -> &'static str {
-        match status.withheld {
-            _ if status.dry_run => "not in a dry run",
-            _ if status.api_up == Some(false) => "once the API server answers",
-            _ if status.error.is_some() => "tried again after the last failure",
-            Some(_) if status.pending == ["taint"] => "withheld",
-            _ => "being written",
-        }
-    }
 }
 
 /// Why a wanted taint is withheld, in words.

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::severity_icon::Severity;
-use crate::check::nccl::{Fallback, NcclVerdict, Network};
+use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_suspect::{State, Suspect};
 
 /// Jobs, suspects and pods shown of each kind.
@@ -33,22 +33,13 @@ impl<'a> Context<'a> {
         if verdict.init_hangs_since.is_some() {
             return (Severity::Degraded, "init hangs");
         }
+        let network = verdict.network.title();
         match verdict.tcp_fallback {
             Fallback::Yes => (Severity::Degraded, "fell back to TCP"),
             Fallback::Configured => (Severity::Notice, "TCP, as configured"),
             Fallback::Unknown => (Severity::Unknown, "network not known"),
-            Fallback::No if verdict.remedies.is_empty() => (Severity::Ok, network(verdict.network)),
-            Fallback::No => (Severity::Notice, network(verdict.network)),
+            Fallback::No if verdict.remedies.is_empty() => (Severity::Ok, network),
+            Fallback::No => (Severity::Notice, network),
         }
-    }
-}
-
-/// A network in words.
-pub(super) fn network(network: Network) -> &'static str {
-    match network {
-        Network::IbOrRoce => "InfiniBand or RoCE",
-        Network::None => "none: within the node",
-        Network::Unknown => "unknown",
-        network => network.title(),
     }
 }

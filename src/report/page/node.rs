@@ -115,11 +115,4 @@ impl Source<'_> {
     pub(super) fn slowest(&self) -> Option<String> {
         (!self.is_absent()).then(|| format!("{:.1} ms", self.micros as f64 / 1000.0))
     }
-
-    pub(super) fn age(&self, page: &Context<'_>) -> Option<String> {
-        match self.never && !self.is_absent() {
-            true => Some("never read".into()),
-            false => self.last_ok.map(|at| page.ago(&at)),
-        }
-    }
 }

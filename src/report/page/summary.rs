@@ -36,26 +36,16 @@ impl Tile {
 impl Context<'_> {
     /// Whether the first window is not complete, and no reason says so already.
     pub(super) fn window_is_open(&self) -> bool {
-        let starting = self
-            .report
-            .reasons
-            .iter()
-            .any(|r| r == readiness::STARTING.reason);
-        !self.report.full_window && !starting
+        let mut reasons = self.report.reasons.iter();
+        !self.report.full_window && !reasons.any(|of| of == readiness::STARTING.reason)
     }
 
     /// The finding that leads the verdict's reasons; none where the verdict rests on no finding.
     pub(super) fn leading(&self) -> Option<&Finding> {
         let reason = self.report.reasons.first()?;
-        let about = || {
-            self.report
-                .findings
-                .iter()
-                .filter(|of| of.reason == *reason)
-        };
-        about()
-            .find(|finding| finding.caused_by.is_none())
-            .or_else(|| about().next())
+        let findings = self.report.findings.iter();
+        let about = findings.filter(|of| of.reason == *reason);
+        about.min_by_key(|finding| finding.caused_by.is_some())
     }
 
     pub(super) fn is_flawless(&self) -> bool {

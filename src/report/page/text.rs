@@ -1,7 +1,10 @@
 //! Text on the page: how it is escaped, shortened and split.
 
+use crate::data_files::embedded;
 use askama::filters::Escaper;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// Longest text written at once, in characters.
 const MAX_TEXT: usize = 600;
@@ -61,50 +64,20 @@ pub(super) fn prose(text: &str) -> Vec<(bool, &str)> {
     pieces.map(|(n, piece)| (n % 2 == 1, piece)).collect()
 }
 
-/// The name of evidence as a person reads it.
+/// The name of evidence as a person reads it: that of `evidence.toml`, else the key's own words.
 pub(super) fn evidence_name(key: &str) -> String {
-    let odd = match key {
-        "at" => "limited at",
-        "can_do" => "both ends can do",
-        "cmdline" => "kernel command line",
-        "dot1x" => "802.1X",
-        "dscp_map" => "DSCP map",
-        "end_of_first" => "largest value of the first",
-        "ets" => "ETS",
-        "gid_kind" => "GID kind",
-        "gids" => "GIDs",
-        "gpus" => "GPUs",
-        "had" => "size before",
-        "id" => "PCI id",
-        "is" => "now",
-        "live" => "running machine",
-        "memlock_bytes" => "memlock limit (bytes)",
-        "netdev" => "network device",
-        "nranks" => "ranks",
-        "operstate" => "operational state",
-        "pcie_gbps" => "PCIe (Gb/s)",
-        "pfc_enabled" => "PFC enabled",
-        "phys_state" => "physical state",
-        "pkey" => "partition key",
-        "rails_per_gpu" => "rails per GPU",
-        "rdma_mtu" => "RDMA MTU",
-        "rp_filter" | "arp_ignore" | "arp_announce" => return format!("sysctl {key}"),
-        "sxid" => "SXid",
-        "there" => "present",
-        "up" => "rails up",
-        "was" => "before",
-        "xid" => "Xid",
-        _ => {
-            let words = match key.rsplit_once('_') {
-                Some((words, "gbps")) => format!("{words} (Gb/s)"),
-                Some((words, "bytes")) => format!("{words} (bytes)"),
-                Some((words, "ms")) => format!("{words} (ms)"),
-                _ => key.to_string(),
-            };
-            return words.replace('_', " ");
-        }
+    static NAMES: LazyLock<BTreeMap<&str, &str>> =
+        LazyLock::new(|| embedded(include_str!("evidence.toml")));
+    if let Some(name) = NAMES.get(key) {
+        return (*name).to_string();
+    }
+    let words = match key.rsplit_once('_') {
+        Some((words, "gbps")) => format!("{words} (Gb/s)"),
+        Some((words, "bytes")) => format!("{words} (bytes)"),
+        Some((words, "ms")) => format!("{words} (ms)"),
+        _ => key.to_string(),
     };
-    odd.to_string()
+    words.replace('_', " ")
 }
 
 /// The first `most` words with a separator, and how many more there are.

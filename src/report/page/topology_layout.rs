@@ -133,16 +133,6 @@ impl<'a> Group<'a> {
         }
     }
 
-    pub(super) fn title(&self) -> &'static str {
-        match self.above {
-            Above::Switch(_) => "PCIe switch",
-            Above::RootPort(_) => "PCIe root port",
-            Above::Numa => "Own root ports",
-            Above::Unseen => "PCIe switches not visible",
-            Above::Gone => "No longer there",
-        }
-    }
-
     /// Address of the shared bridge.
     pub(super) fn address(&self) -> Option<&str> {
         match &self.above {
