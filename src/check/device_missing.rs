@@ -339,7 +339,7 @@ pub const GPU_DRIVEN: Attribute = Attribute {
     reasons: &[(PAST_AND_PEERS, &GPU_NOT_DRIVEN)],
 };
 
-/// GPUs that no driver has bound. With none bound at all the driver may be on its way (a driver
+/// GPUs that their driver has not bound. With none bound at all the driver may be on its way (a driver
 /// container takes up to 20 minutes), or be unwanted: only what was bound before is held against it.
 fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let policy = &context.policy.device_missing;
@@ -352,15 +352,23 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
+    // A display card may be meant to have a driver of its own.
+    let like_is_driven =
+        |id: &str| (pci.gpu_functions()).any(|(gpu, of)| of.id == id && driven(gpu));
     let is_short = |gpu: &String| {
-        let driver = (pci.functions.get(gpu)).map(|function| function.driver.as_deref());
-        let failed = driver == Some(Some("nvidia")) && most_listed;
-        let waits = !listed(gpu) && (driver == Some(None) || failed);
+        let function = pci.functions.get(gpu)?;
+        let (waits, others) = match function.driver.as_deref() {
+            None => (true, some),
+            Some("nvidia") => (most_listed, some),
+            Some("amdgpu") => (false, some),
+            Some(_) => (!function.is_given_away(), like_is_driven(&function.id)),
+        };
         let sources = Sources {
             remembered: memory.best(gpu, "", DRIVEN).filter(|_| !some),
-            peers: some.then_some((1, true)),
+            peers: others.then_some((1, true)),
             ..Sources::default()
         };
+        let waits = waits && !listed(gpu);
         GPU_DRIVEN.shortfall(u64::from(!waits), 1.0, &sources)
     };
     // Two findings: what was waited for while no GPU had a driver does not count once some have.

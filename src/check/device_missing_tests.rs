@@ -258,6 +258,12 @@ fn a_gpu_that_its_driver_does_not_list() {
         ("most others are", 7, "nvidia", vec![undriven.clone()]),
         ("a container's view of three", 3, "nvidia", vec![]),
         ("given away", 7, "vfio-pci", vec![]),
+        (
+            "another driver has it",
+            7,
+            "nouveau",
+            vec![undriven.clone()],
+        ),
         ("all are", 8, "nvidia", vec![]),
     ] {
         let mut node = Node::infiniband();
@@ -267,6 +273,10 @@ fn a_gpu_that_its_driver_does_not_list() {
             node.bend_pci(&gpu(i), |function| function.driver = Some(driver.into()));
         }
         assert_eq!(node.told(&CHECK), want, "{name}");
+        // A display card.
+        node.bend_pci(&gpu(7), |function| function.id = "10de:128b".into());
+        let of_its_own = bound == "nouveau";
+        assert!(!of_its_own || node.told(&CHECK).is_empty(), "{name}");
     }
 }
 

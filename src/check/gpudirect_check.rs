@@ -1,13 +1,14 @@
 //! Whether GPUDirect RDMA has a path, and what slows it.
 
 use super::debounce::WHOLE_NODE;
-use super::gpudirect::{Path, driver_loaded, nvidia_gpus, peermem_module};
+use super::expected::is_driven;
+use super::gpudirect::{Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::roles::kind;
 use super::{Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
-use crate::observe::pci::PciFacts;
+use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
@@ -47,13 +48,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judge_path(context, facts, required));
     }
     found.extend(peermem_broken(context, facts));
-    let gpus = nvidia_gpus(context).into_iter();
-    let gpus = gpus.filter(|gpu| !gpu.is_given_away()).count();
-    if absent && gpus > 0 {
-        let message = format!("{gpus} NVIDIA GPUs, but no NVIDIA driver is loaded");
-        let candidate = context.candidate(&DRIVER_ABSENT, ("driver", "driver"), message);
-        found.push(candidate.with("gpus", gpus));
-    }
+    found.extend(driver_absent(context, facts));
     let peermem = (&PEERMEM_ERROR, "peermem");
     found.extend(in_the_log(
         context,
@@ -67,6 +62,39 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judge_acs(context, facts));
     }
     found
+}
+
+/// GPUs wait for their driver: it is not loaded, or has none of them.
+fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate> {
+    let pci = context.pci()?;
+    let listed = |gpu: &str| facts.gpus.iter().any(|of| of.pci == gpu);
+    let absent = driver_loaded(facts) == Some(false);
+    // AMD's processors have graphics, too, which no one needs to drive.
+    let makers = [
+        ("NVIDIA", "10de:", "", absent),
+        ("AMD", "1002:", "12", false),
+    ];
+    makers
+        .into_iter()
+        .find_map(|(maker, vendor, class, absent)| {
+            let is_his =
+                |gpu: &PciFunction| gpu.id.starts_with(vendor) && gpu.class.starts_with(class);
+            let gpus: Vec<_> = (pci.gpu_functions())
+                .filter(|(_, gpu)| is_his(gpu) && !gpu.is_given_away())
+                .map(|(address, _)| address.to_string())
+                .collect();
+            let some = gpus.iter().any(|gpu| is_driven(pci, gpu) || listed(gpu));
+            if gpus.is_empty() || (some && !absent) {
+                return None;
+            }
+            let what = match absent {
+                true => "but no NVIDIA driver is loaded",
+                false => "and its driver has none of them",
+            };
+            let message = format!("{} {maker} GPUs, {what}", gpus.len());
+            let found = context.candidate(&DRIVER_ABSENT, ("driver", "driver"), message);
+            Some(found.with("gpus", gpus.len()))
+        })
 }
 
 fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> Option<Candidate> {

@@ -82,6 +82,31 @@ fn driver_absent_on_a_node_with_gpus() {
 }
 
 #[test]
+fn a_driver_that_has_none_of_the_gpus() {
+    let absent = ["driver GpuDriverAbsent Unknown Verdict"];
+    for (id, class, driver, want) in [
+        ("10de:2330", "030200", None, &absent[..]),
+        ("10de:2330", "030200", Some("nouveau"), &absent),
+        ("10de:2330", "030200", Some("nvidia"), &[]),
+        ("1002:74a1", "120000", None, &absent),
+        ("1002:74a1", "120000", Some("amdgpu"), &[]),
+        ("1002:164e", "030000", None, &[]),
+    ] {
+        let mut node = Node::infiniband();
+        node.policy.expect.gpudirect = GpuDirectExpectation::Auto;
+        for i in 0..8 {
+            node.bend_pci(&gpu(i), |function| {
+                (function.id, function.class) = (id.into(), class.into());
+                function.driver = driver.map(str::to_string);
+            });
+        }
+        let told = node.told(&CHECK);
+        let told: Vec<_> = told.iter().filter(|told| told.contains("Driver")).collect();
+        assert_eq!(told, want.iter().collect::<Vec<_>>(), "{id} {driver:?}");
+    }
+}
+
+#[test]
 fn the_modules_own_words() {
     use crate::observe::kernel::{KernelEvent, Note, What};
     for (note, want) in [

@@ -30,9 +30,13 @@ pub const ROCE_MTU: Row = Row {
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in
-/// include/rdma/ib_addr.h). irdma asks for no room for them.
+/// include/rdma/ib_addr.h). irdma, on Intel's NICs, asks for no
+/// room for them.
 fn rdma_mtu(driver: &str, netdev: u32) -> Option<u64> {
-    let headers = if driver.starts_with("irdma") { 0 } else { 96 };
+    let headers = match driver {
+        "irdma" | "ice" | "i40e" | "idpf" => 0,
+        _ => 96,
+    };
     let room = netdev.saturating_sub(headers);
     let mut sizes = [4096, 2048, 1024, 512, 256].into_iter();
     sizes.find(|mtu| *mtu <= room).map(u64::from)
@@ -66,7 +70,7 @@ mod tests {
             ("mlx5_core", 4192, Some(4096)),
             ("mlx5_core", 4191, Some(2048)),
             ("bnxt_en", 1500, Some(1024)),
-            ("irdma", 4096, Some(4096)),
+            ("ice", 4100, Some(4096)),
             ("mlx5_core", 68, None),
         ] {
             assert_eq!(rdma_mtu(driver, netdev), want, "{driver} {netdev}");
