@@ -23,7 +23,9 @@ impl From<&str> for Glob {
 
 /// Whether the pattern matches the whole of `name`.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    WildMatch::new(pattern).matches(name)
+    // Most names differ at their beginning: no pattern has to be compiled.
+    let beginning = pattern.split(['*', '?']).next().unwrap_or_default();
+    name.starts_with(beginning) && WildMatch::new(pattern).matches(name)
 }
 
 /// Whether any of the patterns matches the name.

@@ -118,7 +118,7 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
 fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     STORM_EVENTS.iter().find_map(|(name, weight)| {
-        let rise = counters.above(&[name], limit)?;
+        let rise = counters.above(std::slice::from_ref(name), limit)?;
         let found = counters.candidate(&STORM_EVENT, &rise, &rise.text());
         Some(found.weighing(counters.port.weight().min(*weight)))
     })
@@ -130,7 +130,7 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let policy = &context.policy.congestion;
     let dropped = |doc: &ReasonDoc, names: &[&str], limit: Limit| {
         let rise = counters.above(names, limit)?;
-        let (by, span, name) = (rise.by, rise.span(), &rise.name);
+        let (by, span, name) = (rise.by, rise.span(), rise.name);
         let message = format!("{by} packets dropped within {span} ({name})");
         Some(counters.candidate(doc, &rise, &message))
     };
@@ -178,10 +178,13 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     }
     let minute = |name: String| counters.by(&[name], MINUTE);
     let rdma = minute("eth.rx_vport_rdma_unicast_bytes".into());
+    if rdma < SOME_TRAFFIC {
+        return None;
+    }
     let by_priority =
         (0..8u8).map(|priority| (priority, minute(format!("eth.prio{priority}.rx_bytes"))));
     let (priority, bytes) = by_priority.max_by_key(|(_, bytes)| *bytes)?;
-    let carries_roce = rdma >= SOME_TRAFFIC && (bytes as f64) >= rdma as f64 * CARRIES_ROCE;
+    let carries_roce = (bytes as f64) >= rdma as f64 * CARRIES_ROCE;
     if !carries_roce || has(enabled, priority) {
         return None;
     }

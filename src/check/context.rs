@@ -47,6 +47,8 @@ pub struct Context<'a> {
     /// Id and timing of the check that judges; none before [`Context::of_check`].
     check: (&'static str, Timing),
     ports: Rc<[PortView<'a>]>,
+    /// Whether no source stalls or fails: then nothing read is too old.
+    all_answer: bool,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
 
@@ -175,6 +177,7 @@ impl<'a> Context<'a> {
             offer: None,
             check: ("", Timing::default()),
             ports: Rc::default(),
+            all_answer: !snapshot.sources.values().any(SourceHealth::fails),
             gpudirect_verdict: Rc::default(),
         };
         context.ports = ports_of(snapshot)
@@ -353,9 +356,9 @@ impl<'a> Context<'a> {
     }
 
     fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
-        let stale_after = self.policy.stale_after.0;
-        self.snapshot
-            .is_fresh(stamp.at, (source, subject), self.now, stale_after)
+        let (now, stale_after) = (self.now, self.policy.stale_after.0);
+        let of = (source, subject);
+        self.all_answer || self.snapshot.is_fresh(stamp.at, of, now, stale_after)
     }
 
     /// Health of a source for a subject, or for the whole node.

@@ -122,6 +122,15 @@ impl Attribute {
 /// Of the values of the rails alike and the rail's own: what it should have, and whether they prove it.
 pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
 
+/// Rails with their values of one attribute.
+pub type OfRails<'c, 'a> = Vec<(&'c PortView<'a>, u64)>;
+
+/// The values of the rails that are like one, that one with them.
+pub fn of_peers(port: &PortView<'_>, all: &OfRails<'_, '_>) -> Vec<u64> {
+    let alike = all.iter().filter(|(other, _)| likeness::alike(port, other));
+    alike.map(|(_, value)| *value).collect()
+}
+
 /// An attribute of a rail that is up.
 pub struct Row {
     /// Its name and reasons.
@@ -188,33 +197,49 @@ pub const fn row(
 }
 
 impl Row {
-    /// What the rail falls short of, if its value is observed and expected to be higher.
-    pub fn shortfall(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
+    /// What the rail falls short of, if its value is observed and expected to be higher. `all`: what the
+    /// rails show, by [`Row::of_rails`].
+    pub fn shortfall(
+        &self,
+        context: &Context<'_>,
+        port: &PortView<'_>,
+        all: &OfRails<'_, '_>,
+    ) -> Option<Shortfall> {
         let observed = (self.observed)(context, port)?;
         // Without the PCI bus, or with a NIC of unknown make, which ports are rails is a guess.
-        let makes_known = context.ports().iter().all(likeness::is_of_known_make);
-        let sure_of_role = context.snapshot.pci.is_some() && makes_known;
-        let peers = (self.peers)(&self.of_peers(context, port), observed);
+        let sure_of_role = || {
+            let mut ports = context.ports().iter();
+            context.snapshot.pci.is_some() && ports.all(likeness::is_of_known_make)
+        };
+        // Most often all show the same, and no rail is compared with another.
+        let differs = all.iter().any(|(_, value)| *value != observed);
+        let peers = (differs).then(|| (self.peers)(&of_peers(port, all), observed));
         let said = (self.said)(context, port);
-        let of_rail = |(_, sure): &(u64, Sure)| port.rail && (*sure != Sure::Yes || sure_of_role);
+        let of_rail = |(_, sure): &(u64, Sure)| port.rail && (*sure != Sure::Yes || sure_of_role());
         let sources = Sources {
             configured: said.configured.filter(|_| port.rail),
             shape: said.shape.filter(of_rail),
             remembered: remembered(context, port, self.of.name).max(said.remembered),
-            peers: peers.map(|(value, proof)| (value, proof && sure_of_role)),
+            peers: (peers.flatten()).map(|(value, proof)| (value, proof && sure_of_role())),
         };
         self.of
             .shortfall(observed, (self.enough)(context), &sources)
     }
 
-    /// The values of the rails alike.
-    pub fn of_peers(&self, context: &Context<'_>, port: &PortView<'_>) -> Vec<u64> {
-        likeness::among(context, port, |other| (self.observed)(context, other))
+    /// The rails whose value is observed.
+    pub fn of_rails<'c, 'a>(&self, context: &'c Context<'a>) -> OfRails<'c, 'a> {
+        let value = |rail| Some((rail, (self.observed)(context, rail)?));
+        context.rails().filter_map(value).collect()
     }
 
     /// The finding, if the rail falls short.
-    pub fn judge(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-        let short = self.shortfall(context, port)?;
+    pub fn judge(
+        &self,
+        context: &Context<'_>,
+        port: &PortView<'_>,
+        all: &OfRails<'_, '_>,
+    ) -> Option<Candidate> {
+        let short = self.shortfall(context, port, all)?;
         Some(self.candidate(context, port, short))
     }
 

@@ -1,6 +1,6 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
-use super::expected::{PAST_AND_PEERS, Row, row};
+use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
 use super::{Candidate, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
@@ -67,10 +67,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judged =
         |rail: &&PortView<'_>| rail.is_roce() && rail.is_active() && rail.port.netdev.is_some();
     let rails = context.rails().filter(judged);
-    rails.filter_map(|rail| judge(context, rail)).collect()
+    let kinds = GIDS.of_rails(context);
+    let judge = |rail| judge(context, rail, &kinds);
+    rails.filter_map(judge).collect()
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) -> Option<Candidate> {
     let subject = &port.subject;
     let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
     let Some(table) = table(context, port) else {
@@ -85,7 +87,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         return Some(say(&UNREADABLE, message));
     }
     let kind = best_kind(context, port).filter(|_| table.complete)?;
-    GIDS.judge(context, port).or_else(|| match kind {
+    GIDS.judge(context, port, kinds).or_else(|| match kind {
         0 => {
             let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
             Some(say(&NO_ROCE_V2, message).with("gids", all))

@@ -112,9 +112,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         .filter_map(|(rule, since)| {
             let limit = (rule.1)(context.policy);
             let rise = counters.most(rule.counters(), limit.within.0, since)?;
-            let above = rise.by > limit.more_than;
-            let message = format!("{}; more than {} is too much", rise.text(), limit.more_than);
-            above.then(|| {
+            (rise.by > limit.more_than).then(|| {
+                let (text, most) = (rise.text(), limit.more_than);
+                let message = format!("{text}; more than {most} is too much");
                 (counters.candidate(&rule.0, &rise, &message))
                     .with("over_seconds", rise.over.as_secs())
                     .with("limit", limit.more_than)

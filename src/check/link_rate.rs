@@ -1,6 +1,6 @@
 //! Rails that run slower than they should.
 
-use super::expected::{Because, Row, Sources, row};
+use super::expected::{Because, OfRails, Row, Sources, row};
 use super::likeness;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::reading::Reading;
@@ -46,8 +46,9 @@ pub const RATE: Row = Row {
 };
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports().iter();
-    let mut found: Vec<Candidate> = ports.filter_map(|port| judge(context, port)).collect();
+    let rates = RATE.of_rails(context);
+    let judge = |port| judge(context, port, &rates);
+    let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
     let slow = [&BELOW_EXPECTED, &BELOW_PEERS, &LANES_REDUCED, &BELOW_BEST];
     found.extend(context.unseen_on_rails(&slow, |rail| {
         rail.may_be_active() && context.rate(rail).is_none()
@@ -55,7 +56,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) -> Option<Candidate> {
     if port.rail
         && let Some(why) = unreadable(context, port)
     {
@@ -73,7 +74,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let infiniband = port.rail && port.is_infiniband();
     let four_lanes = infiniband && !port.device.is_multi_plane();
     let one_lane = four_lanes && own_lanes == Some(1) && context.rate(port).is_some();
-    let short = RATE.shortfall(context, port);
+    let short = RATE.shortfall(context, port, rates);
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
         let of_active = |other: &PortView<'_>| context.rate(other).and(lanes(other));
         let most_lanes = likeness::among(context, port, of_active).into_iter().max();

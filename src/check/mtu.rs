@@ -9,7 +9,8 @@ check! {
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let judge = |rail| ROCE_MTU.judge(context, rail);
+    let all = ROCE_MTU.of_rails(context);
+    let judge = |rail| ROCE_MTU.judge(context, rail, &all);
     context.rails().filter_map(judge).collect()
 }
 

@@ -200,7 +200,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.push(of_container(context, &HANG, container));
         }
     }
-    found.extend((context.ports().iter()).filter_map(|port| rail(context, jobs, port)));
+    let ports = (context.ports().iter()).filter(|_| !jobs.containers.is_empty());
+    found.extend(ports.filter_map(|port| rail(context, jobs, port)));
     let row = jobs.fallbacks_in_a_row;
     let several = jobs.fallback_namespaces >= NAMESPACES;
     if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row && several {

@@ -55,6 +55,7 @@ fn own_key(port: &PortView<'_>) -> Option<u16> {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = || context.rails();
+    let rights = MEMBERSHIP.of_rails(context);
     let mut found: Vec<Candidate> = rails()
         .filter_map(|rail| {
             if key(rail) == Some(0) {
@@ -62,7 +63,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
                 let message = format!("{subject} is active in no partition: P_Key 0 is empty");
                 return Some(context.of_port(&NONE, rail, message).with("pkey", "0x0000"));
             }
-            MEMBERSHIP.judge(context, rail)
+            MEMBERSHIP.judge(context, rail, &rights)
         })
         .collect();
     found.extend(context.unseen_on_rails(&[&NONE, &LIMITED], |rail| {
@@ -73,9 +74,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.push(odd);
         }
     }
-    let rights: Vec<u64> = rails()
-        .filter_map(|rail| (MEMBERSHIP.observed)(context, rail))
-        .collect();
+    let rights: Vec<u64> = rights.into_iter().map(|(_, rights)| rights).collect();
     let told = found.iter().any(|found| found.weight == Weight::Verdict);
     if !told && majority(&rights) == Some(1) && rights.iter().all(|rights| *rights == 1) {
         let message = format!(

@@ -1,7 +1,7 @@
 //! PCIe links of rails and GPUs.
 
 use super::debounce::WHOLE_NODE;
-use super::expected::{PAST_AND_PEERS, Row, row};
+use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::history::AerTracks;
@@ -104,21 +104,28 @@ fn carries(link: &PcieLink) -> Option<u64> {
     (link.width > 0 && link.width < 63).then_some(usable)
 }
 
-fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
-    if let Some(found) = PATH.judge(context, rail) {
+fn slow_path(
+    context: &Context<'_>,
+    rail: &PortView<'_>,
+    paths: &OfRails<'_, '_>,
+) -> Option<Candidate> {
+    if let Some(found) = PATH.judge(context, rail, paths) {
         return Some(found);
     }
     let (carried, at) = path(context, rail)?;
     let rate = needed(rail, context.rate(rail)?.0);
-    // Headers take their part, so a path that equals the port is tight and still a design. A second
-    // function of the same NIC elsewhere carries its part (Socket Direct, multi-host).
+    // Headers take their part, so a path that equals the port is tight and still a design.
+    if carried as f64 >= rate as f64 * 0.9 {
+        return None;
+    }
+    // A second function of the same NIC elsewhere carries its part (Socket Direct, multi-host).
     let shared = context.ports().iter().any(|other| {
         let card = other.device.sys_image_guid.is_some()
             && other.device.sys_image_guid == rail.device.sys_image_guid;
         let slot = |port: &PortView<'_>| port.device.pci.map(|pci| pci.slot());
         card && slot(other) != slot(rail)
     });
-    (!shared && (carried as f64) < rate as f64 * 0.9).then(|| {
+    (!shared).then(|| {
         let (carried, rate) = ((PATH.text)(carried), (PATH.text)(rate));
         let message = format!(
             "{} has a PCIe path of {carried} (least at {at}), and its port needs {rate}",
@@ -148,10 +155,18 @@ fn needed(rail: &PortView<'_>, rate: u64) -> u64 {
 /// A function that is judged.
 struct Endpoint {
     subject: String,
-    /// In messages.
-    name: String,
     weight: Weight,
     gpu: bool,
+}
+
+impl Endpoint {
+    /// In messages.
+    fn name(&self, context: &Context<'_>) -> String {
+        match self.gpu {
+            true => context.gpu_name(&self.subject),
+            false => self.subject.clone(),
+        }
+    }
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
@@ -176,8 +191,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let link = link.filter(|_| !pci.virtual_machine);
         let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
         let unread = function.current.value().is_none() || function.max.value().is_none();
-        let unseen = [&WIDTH, &SPEED].map(|doc| context.unseen(doc, address.as_str()));
-        found.extend(unseen.into_iter().filter(|_| unread));
+        if unread {
+            found.extend([&WIDTH, &SPEED].map(|doc| context.unseen(doc, address.as_str())));
+        }
         found.extend(link.into_iter().chain(errors).map(|mut of| {
             of.key = format!("{address}{}", of.key);
             of.weight = of.weight.min(endpoint.weight);
@@ -190,7 +206,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         told.any(|of| of.key == *address)
     };
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
-    let slow: Vec<Candidate> = rails.filter_map(|rail| slow_path(context, rail)).collect();
+    let paths = PATH.of_rails(context);
+    let slow = |rail| slow_path(context, rail, &paths);
+    let slow: Vec<Candidate> = rails.filter_map(slow).collect();
     found.extend(slow);
     found.extend(context.unseen_on_rails(&[&PATH_SLOW], |rail| {
         rail.may_be_active() && path(context, rail).is_none()
@@ -206,7 +224,6 @@ fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
         };
         let endpoint = Endpoint {
             subject: port.device.name.clone(),
-            name: port.device.name.clone(),
             weight: port.weight(),
             gpu: false,
         };
@@ -218,7 +235,6 @@ fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
     }
     endpoints.extend(context.gpus().into_iter().map(|gpu| {
         let endpoint = Endpoint {
-            name: context.gpu_name(&gpu),
             subject: gpu.clone(),
             weight: Weight::Verdict,
             gpu: true,
@@ -252,7 +268,7 @@ fn judge_link(
     let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
     let message = format!(
         "{}: its PCIe link runs at {now}; it and its slot can do {best}",
-        endpoint.name
+        endpoint.name(context)
     );
     let found = context.candidate(doc, ("", subject), message);
     Some(found.with("link", now).with("can_do", best))
@@ -272,7 +288,7 @@ fn judge_errors(
     let policy = &context.policy.pcie_link;
     // Errors of a link are often counted at its upper end.
     let ends = || [Some(address), parent].into_iter().flatten();
-    let Endpoint { subject, name, .. } = endpoint;
+    let subject = &endpoint.subject;
     let counted = |severity: &str, pick: fn(&AerTracks) -> Option<&Track>, limit: Limit| {
         let (at, rise) = ends().find_map(|at| {
             let track = context.history.aer.get(at).and_then(pick);
@@ -281,6 +297,7 @@ fn judge_errors(
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
         let corrected = severity == "correctable";
         let doc = if corrected { &CORRECTED } else { &ERRORS };
+        let name = endpoint.name(context);
         let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
         let found = context.candidate(doc, (" aer", subject), message);
         let found = found.with("severity", severity).with("counted_at", at);
@@ -294,7 +311,7 @@ fn judge_errors(
         let said = said.filter_map(|(at, log)| Some((at, log.notes.get(&Note::AerUncorrected)?)));
         let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
-            let message = format!("{name}: {}", seen.text);
+            let message = format!("{}: {}", endpoint.name(context), seen.text);
             let found = context.candidate(&ERRORS, (" aer", subject), message);
             found.with("reported_at", at).with("count", seen.count)
         })

@@ -1,7 +1,7 @@
 //! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
 use super::expected::{
-    self, Attribute, PAST_AND_PEERS, PEERS, Reasons, Row, Shared, majority, row,
+    self, Attribute, PAST_AND_PEERS, PEERS, Reasons, Row, Shared, majority, of_peers, row,
 };
 use super::likeness::alike;
 use super::policy::LosslessExpectation;
@@ -94,15 +94,17 @@ fn settings<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a DcbFac
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let on = ON.of_rails(context);
     let rails = context.rails();
-    let mut found: Vec<Candidate> = rails.filter_map(|rail| ON.judge(context, rail)).collect();
+    let judge = |rail| ON.judge(context, rail, &on);
+    let mut found: Vec<Candidate> = rails.filter_map(judge).collect();
     found.extend(
         context.unseen_on_rails(&[&PFC_DIFFERS, &TRUST_DIFFERS], |rail| {
             let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
             rail.is_roce() && rail.may_be_active() && !known
         }),
     );
-    let lossless = |rail: &PortView<'_>| majority(&ON.of_peers(context, rail)) == Some(1);
+    let lossless = |rail: &PortView<'_>| majority(&of_peers(rail, &on)) == Some(1);
     for row in SHARED {
         for odd in row.judge(context, lossless) {
             if !found.iter().any(|worse| worse.key == odd.key) {

@@ -102,7 +102,7 @@ fn has_company(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
         || counters.by(names, AGAIN) > counters.by(names, COMPANY)
 }
 
-fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise) -> Candidate {
+fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise<'_>) -> Candidate {
     (counters.candidate(doc, rise, &rise.text())).with("over_seconds", rise.over.as_secs())
 }
 

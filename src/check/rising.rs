@@ -29,9 +29,9 @@ pub(super) fn counters_of(what: &str) -> &'static [&'static str] {
 
 /// A counter and by how much it rose.
 #[derive(Debug, Clone)]
-pub(super) struct Rise {
+pub(super) struct Rise<'n> {
     /// Without the prefix of its group.
-    pub name: String,
+    pub name: &'n str,
     pub by: u64,
     pub over: Duration,
     /// Window that it was counted over.
@@ -58,12 +58,12 @@ impl<'a, 'p> Counters<'a, 'p> {
     }
 
     /// The counter that rose most within the last `within`, and after `since`.
-    pub fn most<S: AsRef<str>>(
+    pub fn most<'n, S: AsRef<str>>(
         &self,
-        names: &[S],
+        names: &'n [S],
         within: Duration,
         since: Option<Millis>,
-    ) -> Option<Rise> {
+    ) -> Option<Rise<'n>> {
         let rises = names.iter().filter_map(|name| {
             let name = name.as_ref();
             let (context, track): (&Context<'_>, Option<&Track>) = match name.strip_prefix("eth.") {
@@ -78,7 +78,7 @@ impl<'a, 'p> Counters<'a, 'p> {
             .iter()
             .find_map(|group| name.strip_prefix(group));
         Some(Rise {
-            name: group.unwrap_or(name).to_owned(),
+            name: group.unwrap_or(name),
             by,
             over,
             within,
@@ -86,13 +86,13 @@ impl<'a, 'p> Counters<'a, 'p> {
     }
 
     /// The counter that rose most, if that is more than the limit allows.
-    pub fn above<S: AsRef<str>>(&self, names: &[S], limit: Limit) -> Option<Rise> {
+    pub fn above<'n, S: AsRef<str>>(&self, names: &'n [S], limit: Limit) -> Option<Rise<'n>> {
         let rise = self.most(names, limit.within.0, None)?;
         (rise.by > limit.more_than).then_some(rise)
     }
 
     /// A rule's counter above its limit.
-    pub fn breaks(&self, rule: &Rule) -> Option<Rise> {
+    pub fn breaks(&self, rule: &Rule) -> Option<Rise<'static>> {
         self.above(rule.counters(), (rule.1)(self.context.policy))
     }
 
@@ -102,15 +102,15 @@ impl<'a, 'p> Counters<'a, 'p> {
     }
 
     /// The finding about a counter that rose; a notice where the port is not a rail.
-    pub fn candidate(&self, doc: &ReasonDoc, rise: &Rise, message: &str) -> Candidate {
+    pub fn candidate(&self, doc: &ReasonDoc, rise: &Rise<'_>, message: &str) -> Candidate {
         let message = format!("{}: {message}", self.port.subject);
         (self.context.of_port(doc, self.port, message))
-            .with("counter", rise.name.as_str())
+            .with("counter", rise.name)
             .with("increase", rise.by)
     }
 }
 
-impl Rise {
+impl Rise<'_> {
     /// `symbol_error rose by 7 within 10 min`.
     pub fn text(&self) -> String {
         format!("{} rose by {} within {}", self.name, self.by, self.span())

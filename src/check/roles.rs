@@ -211,6 +211,9 @@ impl<'a> Port<'a> {
     }
 
     fn matches(&self, patterns: &[Glob]) -> bool {
+        if patterns.is_empty() {
+            return false;
+        }
         let names = [
             Some(self.device.name.clone()),
             Some(format!("{}/{}", self.device.name, self.port.number)),

@@ -73,6 +73,9 @@ fn failing(
 }
 
 fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
+    if !health.fails() {
+        return None;
+    }
     let about = name(context, health);
     let key = format!("{} {}", health.source, health.subject);
     if let Some(since) = health.stalled_since {

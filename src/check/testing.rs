@@ -311,8 +311,11 @@ impl Node {
             via: None,
         };
         bend(&mut health);
-        let name = format!("{source}/{subject}");
-        self.snapshot.sources.insert(name.into(), health);
+        let name = match subject {
+            "" => source.into(),
+            _ => format!("{source}/{subject}").into(),
+        };
+        self.snapshot.sources.insert(name, health);
     }
 
     /// Moves time on, stamps devices and PCI again, and takes the snapshot into the history.

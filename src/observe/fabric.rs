@@ -137,8 +137,10 @@ fn remember_distances(seen: &mut SeenFabric, snapshot: &Snapshot) {
         return;
     };
     for (gpu, distance) in distances {
-        let nearest = seen.distances.entry(gpu.clone()).or_insert(*distance);
-        *nearest = (*nearest).min(*distance);
+        let known = seen.distances.get(gpu);
+        if known.is_none_or(|known| distance < known) {
+            seen.distances.insert(gpu.clone(), *distance);
+        }
     }
 }
 

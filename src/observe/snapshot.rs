@@ -11,6 +11,7 @@ use super::reading::{Fault, Reading, Stamped};
 use super::vf::VfLinks;
 use crate::units::{Millis, PortKey};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,15 +65,18 @@ pub struct Snapshot {
 impl Snapshot {
     /// Health of a source for a subject (or a part of it, `eth0/…`), or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&SourceHealth> {
-        let is_of = |health: &&SourceHealth| &*health.source == source;
-        let of_source = || self.sources.values().filter(is_of);
-        let names_it = |health: &&SourceHealth| {
-            let rest = health.subject.strip_prefix(subject);
-            let is_part = |rest: &str| !subject.is_empty() && rest.starts_with('/');
-            rest.is_some_and(|rest| rest.is_empty() || is_part(rest))
+        let whole = self.sources.get(source);
+        if subject.is_empty() {
+            return whole;
+        }
+        let parts = format!("{source}/{subject}/");
+        let own = self.sources.get(parts.trim_end_matches('/'));
+        let part = || {
+            let from = (Bound::Included(parts.as_str()), Bound::Unbounded);
+            let (name, health) = self.sources.range::<str, _>(from).next()?;
+            name.starts_with(&parts).then_some(health)
         };
-        let whole = || of_source().find(|health| health.subject.is_empty());
-        of_source().find(names_it).or_else(whole)
+        own.or_else(part).or(whole)
     }
 
     /// What is at the other end of a port's cable, given the port's network device; of a bond, at that

@@ -221,7 +221,9 @@ impl Sampler {
         self.pool.submit(now, work);
         self.pool.attend(now);
         for (subject, slot) in &self.readers {
-            if let Some(at) = slot.began.get() {
+            if slot.reader.is_none()
+                && let Some(at) = slot.began.get()
+            {
                 self.schedule.began(subject, *at);
             }
         }

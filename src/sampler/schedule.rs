@@ -5,6 +5,7 @@ use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One thing that is read as a whole, independently of every other: a source with the device or
@@ -64,6 +65,8 @@ pub struct Slot {
     /// Why it is not being read though it is due.
     pub idle: Option<Idle>,
     extra: Vec<Millis>,
+    /// `link/0000:19:00.0`, or the source alone where there is only one subject.
+    key: Arc<str>,
     /// Reads ended so far.
     pub ended: u64,
     /// How the last one went.
@@ -113,9 +116,14 @@ impl Schedule {
             subject: subject.name.as_str().into(),
             ..SourceHealth::default()
         };
+        let key = match subject.name.as_str() {
+            "" => subject.source.into(),
+            name => format!("{}/{name}", subject.source).into(),
+        };
         self.slots.entry(subject).or_insert_with(|| Slot {
             pace,
             due: now,
+            key,
             health,
             ..Slot::default()
         });
@@ -324,18 +332,14 @@ const FOLLOWED_ELSEWHERE: [&str; 3] = ["kernel_log", "pod_logs", "log_files"];
 /// Brings the health of every scheduled source up to date; those followed elsewhere stay.
 pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
     let hung = schedule.hung();
-    let healths = schedule.slots().map(|(subject, slot)| {
+    let healths = schedule.slots().map(|(_, slot)| {
         let mut health = slot.health.clone();
         health.fault = slot.idle.map(|idle| unread(idle, hung)).or(health.fault);
-        // `link/0000:19:00.0`, or the source alone where there is only one subject.
-        let key = match subject.name.as_str() {
-            "" => subject.source.into(),
-            name => format!("{}/{name}", subject.source).into(),
-        };
-        (key, health)
+        (Arc::clone(&slot.key), health)
     });
-    (snapshot.sources).retain(|_, health| FOLLOWED_ELSEWHERE.contains(&&*health.source));
-    snapshot.sources.extend(healths);
+    let before = std::mem::take(&mut snapshot.sources).into_iter();
+    let kept = before.filter(|(_, health)| FOLLOWED_ELSEWHERE.contains(&&*health.source));
+    snapshot.sources = kept.chain(healths).collect();
 }
 
 /// Why a subject that is due is not being read.

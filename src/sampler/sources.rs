@@ -461,11 +461,11 @@ fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
 fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     let name = name.to_string();
     let mut routes_in = 0;
-    let mut speed = netdev::LastSpeed::default();
+    let mut last = netdev::Last::default();
     let mut routed: (bool, Option<OvsRoute>) = (false, None);
     let mut ipv4 = Ipv4Facts::default();
     Some(Box::new(move |host| {
-        let mut facts = netdev::read(host, &name, &mut speed);
+        let mut facts = netdev::read(host, &name, &mut last);
         if routes_in > 0 {
             routes_in -= 1;
         } else if let Reading::Value(routes) = routes::default_route_devices(host) {

@@ -42,7 +42,7 @@ proptest! {
         let _ = routes::parse_v4(&text);
         let _ = routes::parse_v6(&text);
         let _ = parse::uevent(&text, "DRIVER");
-        let _ = tree::parse_u64(&text, Path::new("x"));
+        let _ = tree::parse_u64(&text, || "x".into());
         let (nic, gpu) = (identity::place(Path::new(&text)), identity::place(Path::new(&other)));
         let _ = topology::distance(&nic, &gpu, None, Some(0));
         if let Some(word) = parse::clean(&text) {

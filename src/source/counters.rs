@@ -87,6 +87,7 @@ impl CounterReader {
             dir: tree::Directory::new(path),
             rank,
             essential_only,
+            order: Vec::new(),
             closed: BTreeSet::new(),
         };
         let ports: Vec<PortReader> = (device.ports.iter())
@@ -179,6 +180,8 @@ struct CounterDir {
     rank: fn(&str) -> Option<usize>,
     /// Only files that have a rank.
     essential_only: bool,
+    /// Its files in the order of reading.
+    order: Vec<String>,
     /// Files that answered EINVAL: not observable, and not opened again.
     closed: BTreeSet<String>,
 }
@@ -189,13 +192,15 @@ impl CounterDir {
     fn read(&mut self, host: &Host, stop_at_einval: bool) -> (Counts, bool) {
         let mut values = Counts::new();
         let mut stopped = false;
-        self.dir.begin(host);
-        let names = self.dir.names(host).to_vec();
-        for name in order(names, self.rank, self.essential_only) {
+        if !self.dir.begin(host) || self.order.is_empty() {
+            let names = self.dir.names(host).to_vec();
+            self.order = order(names, self.rank, self.essential_only);
+        }
+        for name in &self.order {
             let mut value = Reading::NotObservable;
-            if !stopped && !self.closed.contains(&name) {
-                let path = self.dir.path().join(&name);
-                let answer = self.dir.read_raw(host, &name, MAX_TEXT);
+            if !stopped && !self.closed.contains(name) {
+                let answer = self.dir.read_raw(host, name, MAX_TEXT);
+                let path = || self.dir.path().join(name);
                 if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
                     stopped = stop_at_einval;
                     if !stop_at_einval {
@@ -203,12 +208,12 @@ impl CounterDir {
                     }
                 }
                 value = match answer {
-                    Ok(bytes) => tree::parse_u64(&String::from_utf8_lossy(&bytes), &path),
-                    Err(error) => tree::classify(&error, &host.path(&path)),
+                    Ok(bytes) => tree::parse_u64(&String::from_utf8_lossy(&bytes), path),
+                    Err(error) => tree::classify(&error, &host.path(path())),
                 }
                 .and_then(counted);
             }
-            values.insert(name, value);
+            values.insert(name.clone(), value);
         }
         (values, stopped)
     }

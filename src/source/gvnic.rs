@@ -77,7 +77,7 @@ pub fn read_link(host: &Host, device: &RdmaDevice) -> LinkFacts {
     let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
     let (mut carrier, mut speed) = (Reading::NotObservable, Reading::NotObservable);
     if let Some(name) = name {
-        let facts = netdev::read(host, name, &mut netdev::LastSpeed::default());
+        let facts = netdev::read(host, name, &mut netdev::Last::default());
         (carrier, speed) = (facts.carrier, facts.speed_mbps);
         // One that is administratively down answers with EINVAL.
         if carrier == Reading::NotObservable && facts.admin_up == Some(false) {

@@ -5,6 +5,7 @@ use crate::observe::netdev::{Ipv4Facts, NetdevFacts};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::{identity, parse, tree};
+use crate::units::Bdf;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -23,49 +24,58 @@ pub fn class_dir(name: &str) -> PathBuf {
 /// the kernel's lock of all interfaces (speed_show in net/core/net-sysfs.c).
 const SPEED_EVERY: u32 = 16;
 
-/// The speed when it was last read. It does not change without carrier or its changes.
+/// What is kept of an interface between reads: its files, and what changes seldom.
 #[derive(Default)]
-pub struct LastSpeed {
+pub struct Last {
+    dir: Option<tree::Directory>,
+    /// Of its device, as long as the directory is the same.
+    pci: Option<Bdf>,
+    /// Carrier and its changes: without them the speed does not change.
     link: Option<(Reading<bool>, Reading<u64>)>,
     speed: Reading<u64>,
-    age: u32,
-}
-
-impl LastSpeed {
-    fn read(&mut self, host: &Host, dir: &Path, link: (Reading<bool>, Reading<u64>)) {
-        self.age += 1;
-        if self.link.as_ref() == Some(&link) && self.age < SPEED_EVERY {
-            return;
-        }
-        self.age = 0;
-        self.speed = match link.0 {
-            Reading::Value(false) | Reading::NotObservable => Reading::NotObservable,
-            _ => tree::read_text(host, dir.join("speed")).and_then(|text| parse_speed(&text)),
-        };
-        self.link = Some(link);
-    }
+    speed_age: u32,
 }
 
 /// One interface now; of one that is gone, everything is absent. Its routes are left out:
 /// [`routes`](crate::source::routes) and [`ovs::route_over`](crate::source::ovs::route_over) know.
-pub fn read(host: &Host, name: &str, speed: &mut LastSpeed) -> NetdevFacts {
-    let dir = class_dir(name);
-    let carrier = tree::read_u64(host, dir.join("carrier")).map(|carrier| carrier != 0);
-    let carrier_changes = tree::read_u64(host, dir.join("carrier_changes"));
-    speed.read(host, &dir, (carrier.clone(), carrier_changes.clone()));
-    let device = tree::canonical(host, dir.join("device"));
+pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
+    let path = class_dir(name);
+    let new = || tree::Directory::new(path.clone());
+    let dir = last.dir.get_or_insert_with(new);
+    if !dir.begin(host) {
+        let device = tree::canonical(host, path.join("device"));
+        last.pci = device.and_then(|device| identity::place(&device).pci);
+    }
+    let mut number = |file: &str| {
+        let text = dir.read_text(host, file);
+        text.and_then(|text| tree::parse_u64(&text, || path.join(file)))
+    };
+    let carrier = number("carrier").map(|carrier| carrier != 0);
+    let carrier_changes = number("carrier_changes");
+    let link = Some((carrier.clone(), carrier_changes.clone()));
+    last.speed_age += 1;
+    if last.link != link || last.speed_age >= SPEED_EVERY {
+        last.speed_age = 0;
+        last.speed = match carrier {
+            Reading::Value(false) | Reading::NotObservable => Reading::NotObservable,
+            _ => (dir.read_text(host, "speed")).and_then(|text| parse_speed(&text)),
+        };
+        last.link = link;
+    }
+    let mut word = |file: &str| parse::clean(dir.read_text(host, file).value()?);
+    let flags = word("flags").and_then(|flags| parse::parse_hex(&flags));
     NetdevFacts {
-        ifindex: parse::decimal(host, dir.join("ifindex")),
-        operstate: parse::word(host, dir.join("operstate")),
-        admin_up: parse::hex(host, dir.join("flags")).map(|flags| flags & IFF_UP != 0),
-        speed_mbps: speed.speed.clone(),
+        ifindex: word("ifindex").and_then(|index| index.parse().ok()),
+        operstate: word("operstate"),
+        admin_up: flags.map(|flags| flags & IFF_UP != 0),
+        speed_mbps: last.speed.clone(),
         carrier,
-        mtu: parse::decimal(host, dir.join("mtu")),
+        mtu: word("mtu").and_then(|mtu| mtu.parse().ok()),
         carrier_changes,
-        master: tree::link_name(host, dir.join("master")),
+        master: tree::link_name(host, path.join("master")),
         lowers: lowers(host, name),
-        pci: device.and_then(|device| identity::place(&device).pci),
-        driver: tree::link_name(host, dir.join("device/driver")),
+        pci: last.pci,
+        driver: tree::link_name(host, path.join("device/driver")),
         default_route: false,
         ovs_route: None,
         ipv4: Ipv4Facts::default(),
@@ -78,7 +88,7 @@ pub fn parse_speed(text: &str) -> Reading<u64> {
     if text.trim() == "-1" {
         return Reading::NotObservable;
     }
-    match tree::parse_u64(text, Path::new("speed")) {
+    match tree::parse_u64(text, || "speed".into()) {
         Reading::Value(0 | UNKNOWN) => Reading::NotObservable,
         other => other,
     }
@@ -156,7 +166,7 @@ mod tests {
         let dir = eth(&tree, "eth3");
         tree.link(&format!("{dir}/device"), &format!("../../../../{pci}"));
         tree.link(&format!("{dir}/master"), "../bond0");
-        let got = read(&tree.host(), "eth3", &mut LastSpeed::default());
+        let got = read(&tree.host(), "eth3", &mut Last::default());
         assert_eq!(got.ifindex, Some(7));
         assert_eq!(got.carrier, Reading::Value(true));
         assert_eq!(got.carrier_changes, Reading::Value(4));
@@ -177,7 +187,7 @@ mod tests {
         for file in ["carrier", "speed"] {
             tree.errno(22, &format!("{dir}/{file}"));
         }
-        let got = read(&tree.host(), "eth3", &mut LastSpeed::default());
+        let got = read(&tree.host(), "eth3", &mut Last::default());
         assert_eq!(got.admin_up, Some(false));
         assert_eq!(got.carrier, Reading::NotObservable);
         assert_eq!(got.speed_mbps, Reading::NotObservable);
@@ -189,11 +199,11 @@ mod tests {
         let dir = eth(&tree, "eth3");
         tree.file(&format!("{dir}/carrier"), "0");
         let host = tree.host();
-        let got = read(&host, "eth3", &mut LastSpeed::default());
+        let got = read(&host, "eth3", &mut Last::default());
         assert_eq!(got.carrier, Reading::Value(false));
         assert_eq!(got.speed_mbps, Reading::NotObservable);
         tree.remove(&dir);
-        let got = read(&host, "eth3", &mut LastSpeed::default());
+        let got = read(&host, "eth3", &mut Last::default());
         assert_eq!(got, NetdevFacts::default());
     }
 
@@ -233,14 +243,14 @@ mod tests {
         // A bridge: what else hangs on it is none of ours.
         assert_eq!(seen(), ["bond0", "eth0"]);
         assert!(
-            read(&tree.host(), "bond0", &mut LastSpeed::default())
+            read(&tree.host(), "bond0", &mut Last::default())
                 .lowers
                 .is_empty()
         );
         tree.file("sys/class/net/bond0/bonding/mode", "802.3ad 4");
         assert_eq!(seen(), ["bond0", "eth0", "eth1"]);
         assert_eq!(
-            read(&tree.host(), "bond0", &mut LastSpeed::default()).lowers,
+            read(&tree.host(), "bond0", &mut Last::default()).lowers,
             ["eth0", "eth1"]
         );
     }

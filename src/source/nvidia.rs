@@ -68,7 +68,7 @@ fn version(line: &str) -> Option<String> {
 pub fn parameter(host: &Host, name: &str) -> Reading<u64> {
     let path = format!("{DIR}/params");
     tree::read_text(host, &path).and_then(|text| match parse::field(&text, ':', name) {
-        Some(value) => tree::parse_u64(value, path.as_ref()),
+        Some(value) => tree::parse_u64(value, || path.into()),
         None => Reading::Absent,
     })
 }

@@ -112,21 +112,23 @@ impl Directory {
         &self.path
     }
 
-    /// Begins a round of reads.
-    pub fn begin(&mut self, host: &Host) {
+    /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
+    pub fn begin(&mut self, host: &Host) -> bool {
         let Ok(meta) = std::fs::metadata(host.path(&self.path)) else {
             *self = Directory {
                 names: Some(Vec::new()),
                 ..Directory::new(std::mem::take(&mut self.path))
             };
-            return;
+            return false;
         };
         let identity = identity(&meta);
-        if identity.is_none() || identity != self.identity {
+        let stands = identity.is_some() && identity == self.identity;
+        if !stands {
             self.names = None;
             self.files.clear();
         }
         self.identity = identity;
+        stands
     }
 
     /// Names in it, sorted; none where it cannot be listed.
@@ -142,17 +144,19 @@ impl Directory {
     /// # Errors
     /// As [`read_raw`].
     pub fn read_raw(&mut self, host: &Host, name: &str, limit: usize) -> io::Result<Vec<u8>> {
+        if let Some((kept, _)) = self.files.get(name) {
+            let answer = read_at_most(kept, limit, true);
+            if !matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::ENODEV)) {
+                return answer;
+            }
+            self.files.remove(name);
+        }
         let path = self.path.join(name);
-        let (files, may_keep) = (&mut self.files, self.identity.is_some());
+        // Where a capture records, each read goes by its path.
+        let may_keep = self.identity.is_some() && host.recording().is_none();
+        let files = &mut self.files;
         read_with(host, &path, |full| {
             let is_attribute = path.starts_with("sys");
-            if let Some((kept, _)) = files.get(name) {
-                let answer = read_at_most(kept, limit, is_attribute);
-                if !matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::ENODEV)) {
-                    return answer;
-                }
-                files.remove(name);
-            }
             let file = open(host, full)?;
             let answer = read_at_most(&file, limit, is_attribute)?;
             if is_attribute && may_keep && Arc::strong_count(&KEPT) <= *MAY_KEEP {
@@ -195,7 +199,7 @@ pub fn read_text(host: &Host, path: impl AsRef<Path>) -> Reading<String> {
 /// An unsigned decimal in a file below the root.
 pub fn read_u64(host: &Host, path: impl AsRef<Path>) -> Reading<u64> {
     let text = read_text(host, &path);
-    text.and_then(|text| parse_u64(&text, path.as_ref()))
+    text.and_then(|text| parse_u64(&text, || path.as_ref().into()))
 }
 
 /// Raw bytes of a file below the root, at most `limit`.
@@ -317,12 +321,12 @@ pub fn is_file(host: &Host, path: impl AsRef<Path>) -> bool {
 
 /// An unsigned decimal as sysfs prints counters. The text `N/A (no PMA)` of older kernels means
 /// not observable.
-pub fn parse_u64(text: &str, path: &Path) -> Reading<u64> {
+pub fn parse_u64(text: &str, path: impl FnOnce() -> PathBuf) -> Reading<u64> {
     let text = text.trim();
     if text.starts_with("N/A") {
         return Reading::NotObservable;
     }
-    let odd = |_| format!("{}: not a number", path.display());
+    let odd = |_| format!("{}: not a number", path().display());
     Reading::parsed(text.parse().map_err(odd))
 }
 
@@ -434,7 +438,7 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let path = Path::new("x");
+        let path = || "x".into();
         assert_eq!(parse_u64("12\n", path), Reading::Value(12));
         assert_eq!(parse_u64("N/A (no PMA)", path), Reading::NotObservable);
         assert!(matches!(parse_u64("", path), Reading::Failed(_)));

@@ -23,6 +23,9 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci().filter(|_| context.snapshot.devices.is_some()) else {
         return Vec::new();
     };
+    if pci.bare.is_empty() {
+        return Vec::new();
+    }
     let rails = context.rails().count();
     let expected = context.policy.expect.rails;
     if expected.is_some_and(|expected| rails >= expected as usize) {

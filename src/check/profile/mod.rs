@@ -269,15 +269,15 @@ pub fn known(
     }
     let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
-    let by_drivers = by_drivers(machine.and_then(provider), snapshot);
-    let found = [
-        (Source::Set, by_type(word).filter(|_| word != "auto")),
-        (Source::InstanceType, label.and_then(by_type)),
-        (Source::Dmi, machine.and_then(by_product)),
-        (Source::Pci, by_drivers),
-    ];
-    let mut found = found.into_iter();
-    found.find_map(|(source, shape)| Some((source, shape?)))
+    let of = |source, shape: Option<&'static Shape>| Some((source, shape?));
+    let set = Some(word).filter(|word| *word != "auto");
+    of(Source::Set, set.and_then(by_type))
+        .or_else(|| of(Source::InstanceType, label.and_then(by_type)))
+        .or_else(|| of(Source::Dmi, machine.and_then(by_product)))
+        .or_else(|| {
+            let provider = machine.and_then(provider);
+            of(Source::Pci, by_drivers(provider, snapshot))
+        })
 }
 
 /// What the shape, where one is known, says of which ports are rails: only what is proven.

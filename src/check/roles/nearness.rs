@@ -119,6 +119,12 @@ pub(super) fn by_nearness(
 /// bridges as most rails, with their board. One of the two must be known; both, where GPUs of other
 /// rails are near.
 fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&PciFacts>) -> bool {
+    let function = |port: &Port<'_>| port.device.pci.map_or(0, |pci| pci.function);
+    let first = port.port.number == 1
+        && (function(port) == 0 || rails.iter().any(|rail| function(rail) == function(port)));
+    if !first {
+        return false;
+    }
     let others_near = port.seen.distances.values().any(|of| is_near(*of));
     let depth = |port: &Port<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
     let alike = |of: &dyn Fn(&Port<'_>) -> Option<bool>| {
@@ -126,15 +132,13 @@ fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&Pc
         let for_it = votes.iter().filter(|vote| **vote).count();
         (!votes.is_empty()).then_some(for_it * 2 > votes.len())
     };
-    let place = alike(&|rail| Some(depth(rail)? == depth(port)?));
+    let own = depth(port);
+    let place = own.and_then(|own| alike(&|rail| Some(depth(rail)? == own)));
     let board =
         alike(&|rail| Some(rail.device.board_id.as_ref()? == port.device.board_id.as_ref()?));
-    let function = |port: &Port<'_>| port.device.pci.map_or(0, |pci| pci.function);
-    let first = port.port.number == 1
-        && (function(port) == 0 || rails.iter().any(|rail| function(rail) == function(port)));
     let known = [place, board].into_iter().flatten().count();
     let alike = place != Some(false) && board != Some(false);
-    first && alike && known > usize::from(others_near)
+    alike && known > usize::from(others_near)
 }
 
 /// Bridges above a function.

@@ -32,7 +32,10 @@ impl Tracks {
             return self.pma.get(name);
         };
         let of_device = || self.device_hw.get(name);
-        let prefixed = || self.device_hw.get(&format!("vport_{name}"));
+        let prefixed = || {
+            let mut all = self.device_hw.iter();
+            all.find_map(|(own, track)| (own.strip_prefix("vport_")? == name).then_some(track))
+        };
         (self.hw.get(name).or_else(of_device)).or_else(prefixed)
     }
 }
@@ -94,8 +97,10 @@ fn push(
         let Reading::Value(value) = reading else {
             continue;
         };
-        let track = tracks.entry(name.clone());
-        let track = track.or_insert_with(|| Track::new(kind(name)));
+        let track = match tracks.get_mut(name) {
+            Some(track) => track,
+            None => (tracks.entry(name.clone())).or_insert(Track::new(kind(name))),
+        };
         track.push_with(at, *value, reset);
     }
 }

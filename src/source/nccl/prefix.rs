@@ -169,13 +169,11 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
 /// hosts of lines.
 fn glued(host: &str) -> usize {
     // A masked name may itself end in a bracket.
-    let ends =
-        |(at, c): &(usize, char)| *c == ':' || ")]>,;='\"|".contains(*c) && at + 1 < host.len();
-    let end = host
-        .char_indices()
-        .rev()
-        .find(ends)
-        .map_or(0, |(at, _)| at + 1);
+    let ends = |(at, byte): &(usize, u8)| {
+        *byte == b':' || b")]>,;='\"|".contains(byte) && at + 1 < host.len()
+    };
+    let end = host.bytes().enumerate().rfind(ends);
+    let end = end.map_or(0, |(at, _)| at + 1);
     let rest = host.get(end..).unwrap_or_default();
     let seconds = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let zulu = seconds

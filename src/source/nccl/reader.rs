@@ -189,15 +189,16 @@ fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
         let event = message::message(level, text);
         log.apply(&Record { who, event, text }, number, time);
     });
-    if let Some((who, text)) = prefix::unmarked(&text).filter(|_| !any) {
+    if any {
+        return;
+    }
+    if let Some((who, text)) = prefix::unmarked(&text) {
         let event = message::message(Level::Info, text);
         return log.apply(&Record { who, event, text }, number, time);
     }
     // Lines of other programs; a line with a record only quotes them.
-    if !any {
-        for event in loose(&text).into_iter().chain(message::assignments(&text)) {
-            log.apply_loose(&event, text.trim(), number);
-        }
+    for event in loose(&text).into_iter().chain(message::assignments(&text)) {
+        log.apply_loose(&event, text.trim(), number);
     }
 }
 

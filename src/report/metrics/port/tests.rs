@@ -47,7 +47,8 @@ fn a_port_that_can_no_longer_be_read_has_no_state_and_no_rate() {
         absent: false,
         via: None,
     };
-    report.snapshot.sources.insert("link/1".into(), health);
+    let name = format!("link/{}", key.device.0);
+    report.snapshot.sources.insert(name.into(), health);
     assert_eq!(series(&report), (4, 0));
     let port = crate::report::port_view::ports(&report).remove(1);
     assert_eq!(port.state_text(), "unknown");
