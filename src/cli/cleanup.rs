@@ -7,42 +7,37 @@ use crate::cluster::api::{self, NodeApi};
 use crate::cluster::cleanup::clean;
 use crate::cluster::names::Names;
 use crate::config::{self, Config};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::io::{self, Write};
+
+#[derive(Debug, Args)]
+struct Which {
+    /// All nodes, and the budget's Leases
+    #[arg(long)]
+    all: bool,
+    /// One node; without --all and --node, this one
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    node: Option<String>,
+}
 
 /// The arguments of `selvage cleanup`.
 pub fn command() -> Command {
-    config::add_agent_args(
-        Command::new("cleanup")
-            .about("Remove our labels, taint and condition from a node, or from all, before an uninstall")
-            .arg(
-                Arg::new("all")
-                    .long("all")
-                    .action(ArgAction::SetTrue)
-                    .help("All nodes, and the budget's Leases"),
-            )
-            .arg(
-                Arg::new("node")
-                    .long("node")
-                    .value_name("NAME")
-                    .conflicts_with("all")
-                    .help("One node; without --all and --node, this one"),
-            ),
-    )
+    config::add_agent_args(Which::augment_args(Command::new("cleanup")).about(
+        "Remove our labels, taint and condition from a node, or from all, before an uninstall",
+    ))
 }
 
 /// Cleans the nodes that the command line names.
 pub fn run(config: &Config, matches: &ArgMatches) -> Status {
-    let one = match matches.get_one::<String>("node") {
-        Some(node) => Some(node.as_str()),
-        None if matches.get_flag("all") => None,
-        None if config.agent.node_name.is_empty() => {
-            return Err(refuse(
-                "no node given: use --node NAME, --node-name NAME or --all",
-            ));
-        }
-        None => Some(config.agent.node_name.as_str()),
-    };
+    let which = Which::from_arg_matches(matches).map_err(refuse)?;
+    let own = Some(&config.agent.node_name).filter(|name| !name.is_empty());
+    let one = which.node.as_ref().or(own).filter(|_| !which.all);
+    if one.is_none() && !which.all {
+        return Err(refuse(
+            "no node given: use --node NAME, --node-name NAME or --all",
+        ));
+    }
+    let one = one.map(String::as_str);
     let settings = &config.cluster;
     let dry = settings.dry_run;
     let done = on_runtime(async {

@@ -1,7 +1,7 @@
 //! `selvage fleet`, which is also `kubectl selvage`: the nodes of a cluster by verdict, reason and cause.
 
 use super::complain;
-use super::run::{Status, fail, init_log, output_form, print, refuse, refuse_all, style};
+use super::run::{Status, fail, init_log, print, refuse, refuse_all, style};
 use super::runtime::{on_runtime, stop_signal};
 use crate::cluster::api::connect;
 use crate::cluster::error::ApiError;
@@ -11,8 +11,7 @@ use crate::fleet::api::FleetApi;
 use crate::fleet::watched::Watched;
 use crate::fleet::{Fleet, FleetNode, mute, summarise, targets, text};
 use crate::report::text::{Style, clean_lines};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -29,94 +28,92 @@ const WATCH_PAGE: u32 = 100;
 /// A screen is drawn this often at most, and, for the ages on it, this often at least.
 const REDRAW: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-fn named(name: &'static str, about: &'static str) -> Command {
-    Command::new(name).about(about)
+/// What every screen takes; two are of the list alone.
+#[derive(Debug, Args)]
+struct Flags {
+    /// Output format
+    #[arg(short, long, global = true, value_name = "FORM")]
+    #[arg(default_value = "text", value_parser = ["text", "wide", "json"])]
+    output: String,
+    /// Show it again whenever it changes
+    #[arg(short, long)]
+    watch: bool,
+    /// Only nodes with these labels
+    #[arg(short = 'l', long, global = true, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Kubeconfig; else as kubectl finds it
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<String>,
+    /// Context of the kubeconfig
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+    /// Namespace of the agents' pods [default: selvage]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Without Kubernetes: agents to ask, one host[:port] a line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["selector", "watch"])]
+    targets: Option<String>,
+    /// Prefix of labels, taint and annotations (setting cluster.prefix)
+    #[arg(long, global = true, value_name = "PREFIX")]
+    prefix: Option<String>,
+    #[command(subcommand)]
+    screen: Option<Screen>,
+}
+
+/// What is asked of one node.
+#[derive(Debug, Subcommand)]
+enum Screen {
+    /// One node's report, asked of its agent by way of the API server
+    Node { node: String },
+    /// Mute checks, or else the taint, on a node for a time
+    Mute {
+        node: String,
+        /// For how long: 30m, 4h, 2d
+        length: String,
+        /// Checks (link_flap), reasons (LinkDown) or taint
+        what: Vec<String>,
+    },
+    /// End mutes on a node; all of them where none is named
+    Unmute {
+        node: String,
+        /// Checks (link_flap), reasons (LinkDown) or taint
+        what: Vec<String>,
+    },
+    /// This machine as it is now is right: forget what it was at its best
+    Accept { node: String },
 }
 
 /// The arguments of `selvage fleet`.
 pub fn command() -> Command {
     let hidden = |arg: Arg| arg.global(true).hide_short_help(true);
-    let settings = config::add_file_args(Command::new("fleet"));
-    settings
+    let settings = config::add_file_args(Command::new("fleet"))
         .mut_arg("config", hidden)
         .mut_arg("set", hidden)
-        .next_help_heading(None::<&str>)
+        .next_help_heading(None::<&str>);
+    Flags::augment_args(settings)
         .about("The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage")
         .after_help(
             "Exit status: 0, 1 when a node is unready, 70 when the API server cannot be asked",
         )
         .disable_help_subcommand(true)
-        .args(options())
-        .subcommands(subcommands())
 }
 
-/// What every screen takes; two are of the list alone.
-fn options() -> [Arg; 8] {
-    let option = |name: &'static str, value: &'static str, help: &'static str| {
-        let arg = Arg::new(name).long(name).value_name(value);
-        arg.global(true).help(help)
-    };
-    let form = option("output", "FORM", "Output format").short('o');
-    let watch = Arg::new("watch").short('w').long("watch");
-    let namespace = "Namespace of the agents' pods [default: selvage]";
-    let prefix = "Prefix of labels, taint and annotations (setting cluster.prefix)";
-    let targets = Arg::new("targets").long("targets").value_name("FILE");
-    [
-        form.value_parser(["text", "wide", "json"])
-            .default_value("text"),
-        watch
-            .action(ArgAction::SetTrue)
-            .help("Show it again whenever it changes"),
-        option("selector", "SELECTOR", "Only nodes with these labels").short('l'),
-        option("kubeconfig", "FILE", "Kubeconfig; else as kubectl finds it"),
-        option("context", "NAME", "Context of the kubeconfig"),
-        option("namespace", "NAME", namespace).short('n'),
-        targets
-            .conflicts_with_all(["selector", "watch"])
-            .help("Without Kubernetes: agents to ask, one host[:port] a line"),
-        option("prefix", "PREFIX", prefix),
-    ]
-}
-
-fn subcommands() -> [Command; 4] {
-    let node = || Arg::new("node").value_name("NODE").required(true);
-    let what = Arg::new("what")
-        .value_name("WHAT")
-        .action(ArgAction::Append)
-        .help("Checks (link_flap), reasons (LinkDown) or taint");
-    let length = Arg::new("length")
-        .value_name("LENGTH")
-        .required(true)
-        .help("For how long: 30m, 4h, 2d");
-    let report = "One node's report, asked of its agent by way of the API server";
-    let mute = "Mute checks, or else the taint, on a node for a time";
-    let unmute = "End mutes on a node; all of them where none is named";
-    let accept = "This machine as it is now is right: forget what it was at its best";
-    [
-        named("node", report).arg(node()),
-        named("mute", mute).args([node(), length, what.clone()]),
-        named("unmute", unmute).args([node(), what]),
-        named("accept", accept).arg(node()),
-    ]
-}
-
-/// What the command line says, apart from the subcommand's own arguments.
-struct CommandLine<'a> {
+/// What the command line says, and how to show what it asks for.
+struct CommandLine {
     settings: ClusterSettings,
-    matches: &'a ArgMatches,
-    form: &'a str,
+    flags: Flags,
     style: Style,
 }
 
-impl<'a> CommandLine<'a> {
+impl CommandLine {
     /// With the flags that stand for settings, or what is wrong with the settings then.
     fn with_flags(mut self) -> Result<Self, Vec<String>> {
         for (flag, setting) in [
-            ("kubeconfig", &mut self.settings.kubeconfig),
-            ("namespace", &mut self.settings.namespace),
-            ("prefix", &mut self.settings.prefix),
+            (&self.flags.kubeconfig, &mut self.settings.kubeconfig),
+            (&self.flags.namespace, &mut self.settings.namespace),
+            (&self.flags.prefix, &mut self.settings.prefix),
         ] {
-            if let Some(text) = self.matches.get_one::<String>(flag) {
+            if let Some(text) = flag {
                 setting.clone_from(text);
             }
         }
@@ -125,13 +122,13 @@ impl<'a> CommandLine<'a> {
         wrong.is_empty().then_some(self).ok_or(wrong)
     }
 
-    fn text(&self, name: &str) -> Option<&'a str> {
-        self.matches.get_one::<String>(name).map(String::as_str)
+    fn selector(&self) -> &str {
+        self.flags.selector.as_deref().unwrap_or_default()
     }
 
     async fn connect(&self) -> Result<(FleetApi, String), u8> {
         let limits = Limits::default();
-        let connected = connect(&self.settings, &limits, self.text("context")).await;
+        let connected = connect(&self.settings, &limits, self.flags.context.as_deref()).await;
         let (client, namespace) = connected.map_err(fail)?;
         Ok((FleetApi::new(client, &self.settings, limits), namespace))
     }
@@ -139,7 +136,7 @@ impl<'a> CommandLine<'a> {
     /// The nodes together. A part of them, or none read from the API server, says nothing of a group's budget.
     fn summarise(&self, nodes: Vec<FleetNode>) -> Fleet {
         let mut fleet = summarise(nodes, &self.settings, Timestamp::now());
-        let whole = self.text("selector").is_none() && self.text("targets").is_none();
+        let whole = self.flags.selector.is_none() && self.flags.targets.is_none();
         fleet.budget = fleet.budget.filter(|_| whole);
         fleet
     }
@@ -151,7 +148,7 @@ impl<'a> CommandLine<'a> {
     }
 
     fn encode(&self, fleet: &Fleet) -> String {
-        match self.form {
+        match self.flags.output.as_str() {
             // Nothing in it can fail to serialise.
             "json" => serde_json::to_string_pretty(fleet).unwrap_or_default() + "\n",
             form => text::encode(fleet, self.style, form == "wide"),
@@ -159,25 +156,26 @@ impl<'a> CommandLine<'a> {
     }
 }
 
-/// Runs it.
+/// Shows what the command line asks for; gives the exit status.
 pub fn run(matches: &ArgMatches) -> Status {
     let (name, below) = matches.subcommand().unwrap_or(("", matches));
     let loaded = config::load(below, |_| None).map_err(refuse_all)?;
     init_log(&loaded.config, true);
-    let is_given = |id| {
-        let arguments = if id == "selector" { below } else { matches };
-        arguments.value_source(id) == Some(ValueSource::CommandLine)
-    };
-    let mut useless = ["targets", "watch", "selector"].into_iter();
-    if let Some(id) = useless.find(|id| !name.is_empty() && is_given(id)) {
+    let flags = Flags::from_arg_matches(matches).map_err(refuse)?;
+    let mut useless = [
+        ("targets", flags.targets.is_some()),
+        ("watch", flags.watch),
+        ("selector", flags.selector.is_some()),
+    ]
+    .into_iter();
+    if let Some((id, _)) = useless.find(|(_, given)| *given && !name.is_empty()) {
         return Err(refuse(format_args!(
             "--{id} has no effect on `fleet {name}`"
         )));
     }
     let asked = CommandLine {
         settings: loaded.config.cluster,
-        matches: below,
-        form: output_form(below),
+        flags,
         style: match io::stdout().is_terminal() {
             true => style(),
             // A file or a pipe has no width.
@@ -188,21 +186,26 @@ pub fn run(matches: &ArgMatches) -> Status {
         },
     };
     let asked = asked.with_flags().map_err(refuse_all)?;
-    let done = on_runtime(async {
-        match name {
-            "" if matches.contains_id("targets") => targets(&asked).await,
-            "" if matches.get_flag("watch") => watch(&asked).await,
-            "" => list(&asked).await,
-            "node" => node(&asked).await,
-            name => annotate(name, &asked).await,
-        }
-    });
-    done.map_err(fail)?
+    on_runtime(show(&asked)).map_err(fail)?
 }
 
-async fn list(asked: &CommandLine<'_>) -> Status {
+async fn show(asked: &CommandLine) -> Status {
+    match &asked.flags.screen {
+        Some(Screen::Node { node }) => report(node, asked).await,
+        Some(Screen::Mute { node, length, what }) => mute(node, Some(length), what, asked).await,
+        Some(Screen::Unmute { node, what }) => mute(node, None, what, asked).await,
+        Some(Screen::Accept { node }) => accept(node, asked).await,
+        None => match &asked.flags.targets {
+            Some(path) => targets(path, asked).await,
+            None if asked.flags.watch => watch(asked).await,
+            None => list(asked).await,
+        },
+    }
+}
+
+async fn list(asked: &CommandLine) -> Status {
     let (api, _) = asked.connect().await?;
-    let nodes = api.list(asked.text("selector").unwrap_or_default()).await;
+    let nodes = api.list(asked.selector()).await;
     asked.show(&asked.summarise(nodes.map_err(fail)?))
 }
 
@@ -210,8 +213,7 @@ async fn list(asked: &CommandLine<'_>) -> Status {
 const TARGETS_MAX: u64 = 4 << 20;
 
 /// Shows the agents at the addresses in a file.
-async fn targets(asked: &CommandLine<'_>) -> Status {
-    let path = asked.text("targets").unwrap_or_default();
+async fn targets(path: &str, asked: &CommandLine) -> Status {
     let named = |wrong: String| format!("{path}: {wrong}");
     let text = crate::files::read_regular(Path::new(path), TARGETS_MAX)
         .map_err(|error| refuse(named(error.to_string())))?;
@@ -221,14 +223,13 @@ async fn targets(asked: &CommandLine<'_>) -> Status {
 }
 
 /// Shows the fleet whenever it changes, until a signal.
-async fn watch(asked: &CommandLine<'_>) -> Status {
-    if asked.form == "json" {
+async fn watch(asked: &CommandLine) -> Status {
+    if asked.flags.output == "json" {
         return Err(refuse("--watch shows text: -o text or -o wide"));
     }
     let (api, _) = asked.connect().await?;
-    let selector = asked.text("selector").unwrap_or_default();
     let config = watcher::Config::default()
-        .labels(selector)
+        .labels(asked.selector())
         .page_size(WATCH_PAGE);
     let mut events = pin!(watcher(api.nodes(), config).default_backoff());
     let mut stop = pin!(stop_signal().map_err(fail)?);
@@ -274,34 +275,32 @@ async fn watch(asked: &CommandLine<'_>) -> Status {
 }
 
 /// One node's report.
-async fn node(asked: &CommandLine<'_>) -> Status {
+async fn report(node: &str, asked: &CommandLine) -> Status {
     let (api, namespace) = asked.connect().await?;
-    let node = asked.text("node").unwrap_or_default();
-    let style = (asked.form != "json").then(style);
+    let style = (asked.flags.output != "json").then(style);
     let answer = api.report(&namespace, node, style).await;
     print(&(clean_lines(answer.map_err(fail)?.trim_end()) + "\n"))
 }
 
-/// Writes an annotation that the agent reads.
-async fn annotate(name: &str, asked: &CommandLine<'_>) -> Status {
-    let node = asked.text("node").unwrap_or_default();
+/// Writes the annotation by which the agent forgets.
+async fn accept(node: &str, asked: &CommandLine) -> Status {
+    let (api, _) = asked.connect().await?;
+    let accepted = api.accept(node, Timestamp::now()).await;
+    accepted.map_err(fail)?;
+    print(&format!(
+        "{node}: accepted; its agent forgets what the machine was at its best, faults that are seen now stay\n"
+    ))
+}
+
+/// Writes the annotation by which the agent mutes for a length of time, or without one unmutes.
+async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &CommandLine) -> Status {
     let now = Timestamp::now();
-    if name == "accept" {
-        let (api, _) = asked.connect().await?;
-        api.accept(node, now).await.map_err(fail)?;
-        return print(&format!(
-            "{node}: accepted; its agent forgets what the machine was at its best, faults that are seen now stay\n"
-        ));
-    }
-    let words = asked.matches.get_many::<String>("what");
-    let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
-    let (targets, mut complaints) = match mute::targets(words.iter().copied()) {
+    let (targets, mut complaints) = match mute::targets(what.iter().map(String::as_str)) {
         // `unmute NODE` ends all.
-        Ok(_) if name == "unmute" && words.is_empty() => (None, Vec::new()),
+        Ok(_) if length.is_none() && what.is_empty() => (None, Vec::new()),
         Ok(targets) => (Some(targets), Vec::new()),
         Err(wrong) => (None, wrong),
     };
-    let length = (name != "unmute").then(|| asked.text("length").unwrap_or_default());
     let until = length.and_then(|length| {
         let end = mute::end(length, now);
         end.map_err(|wrong| complaints.push(wrong)).ok()

@@ -1,9 +1,9 @@
 //! Lines of the log as flat JSON: `{"level":"INFO","msg":"verdict changed","state":"ready","timestamp":"…"}`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt;
-use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_serde::fields::AsMap;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
@@ -22,51 +22,18 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let mut set = |name: &str, value: String| fields.0.insert(name.into(), value.into());
-        set("level", event.metadata().level().to_string());
-        set("timestamp", jiff::Timestamp::now().to_string());
-        writeln!(writer, "{}", Value::Object(fields.0))
-    }
-}
-
-#[derive(Default)]
-struct Fields(Map<String, Value>);
-
-impl Fields {
-    fn set(&mut self, field: &Field, value: Value) {
-        let name = match field.name() {
-            "message" => "msg",
-            name => name,
+        let fields = serde_json::to_value(event.field_map()).map_err(|_| fmt::Error)?;
+        let Value::Object(mut line) = fields else {
+            return Err(fmt::Error);
         };
-        self.0.insert(name.into(), value);
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, format!("{value:?}").into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, value.into());
+        if let Some(message) = line.remove("message") {
+            line.insert("msg".into(), message);
+        }
+        let level = event.metadata().level().to_string();
+        line.insert("level".into(), level.into());
+        let time = jiff::Timestamp::now().to_string();
+        line.insert("timestamp".into(), time.into());
+        writeln!(writer, "{}", Value::Object(line))
     }
 }
 

@@ -27,30 +27,15 @@ const BATCH: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 /// Marks that name the job, the more specific first, and the job's kind: of Kubeflow's operators before
 /// they had one prefix, then of others.
-const NAMED: [(&str, &str); 11] = [
-    ("pytorch-job-name", "PyTorchJob"),
-    ("tf-job-name", "TFJob"),
-    ("mpi-job-name", "MPIJob"),
-    ("mpi_job_name", "MPIJob"),
-    ("xgboost-job-name", "XGBoostJob"),
-    ("mxnet-job-name", "MXJob"),
-    (JOBSET, "JobSet"),
-    ("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
-    ("volcano.sh/job-name", "Volcano"),
-    (RAY, "RayCluster"),
-    ("kueue.x-k8s.io/pod-group-name", "PodGroup"),
-];
+const NAMED: &str = include_str!("job_labels.txt");
 
 /// What `training.kubeflow.org/operator-name` begins with.
-const OPERATORS: [(&str, &str); 7] = [
-    ("pytorchjob", "PyTorchJob"),
-    ("tfjob", "TFJob"),
-    ("mpi", "MPIJob"),
-    ("jaxjob", "JAXJob"),
-    ("paddlejob", "PaddleJob"),
-    ("xgboostjob", "XGBoostJob"),
-    ("mxjob", "MXJob"),
-];
+const OPERATORS: &str = include_str!("job_operators.txt");
+
+/// The pairs of a list, one a line.
+fn pairs(list: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    list.lines().filter_map(|line| line.split_once(' '))
+}
 
 impl<'a> Marks<'a> {
     fn label(&self, key: &str) -> Option<&'a str> {
@@ -84,7 +69,7 @@ fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
     if let Some(name) = marks.label("training.kubeflow.org/job-name") {
         return Some((kubeflow_kind(marks), name));
     }
-    let mut named = NAMED.into_iter();
+    let mut named = pairs(NAMED);
     if let Some((key, kind, name)) =
         named.find_map(|(key, kind)| Some((key, kind, marks.either(key)?)))
     {
@@ -114,9 +99,7 @@ fn kubeflow_kind<'a>(marks: &Marks<'a>) -> &'a str {
     let operator = marks
         .label("training.kubeflow.org/operator-name")
         .unwrap_or("");
-    let known = OPERATORS
-        .iter()
-        .find(|(begins, _)| operator.starts_with(begins));
+    let known = pairs(OPERATORS).find(|(begins, _)| operator.starts_with(begins));
     match (marks.owner, known) {
         // An MPIJob's launcher is a batch Job's pod.
         (Some((kind, _)), _) if kind != "Job" && kind.ends_with("Job") => kind,

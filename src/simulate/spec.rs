@@ -287,6 +287,26 @@ impl NodeSpec {
         self.pci.get_mut(&bdf.to_string())
     }
 
+    /// The bond or synthetic interface above a network device.
+    pub(super) fn master_of(&self, netdev: &NetdevSpec) -> Option<&NetdevSpec> {
+        self.netdev(netdev.master.as_deref()?)
+    }
+
+    pub(super) fn is_arm(&self) -> bool {
+        self.arch == "aarch64"
+    }
+
+    pub(super) fn iommu_name(&self) -> &str {
+        match self.is_arm() {
+            true => "smmu3.0x0000000005000000",
+            false => "dmar0",
+        }
+    }
+
+    pub(super) fn has_module(&self, name: &str) -> bool {
+        self.modules.iter().any(|module| module.name == name)
+    }
+
     /// Path of a PCI function below the root: `sys/devices/pci0000:15/0000:15:01.0/…`.
     pub fn pci_path(&self, bdf: Bdf) -> String {
         let spec = self.pci.get(&bdf.to_string());
@@ -309,5 +329,30 @@ impl NodeSpec {
             Some(bdf) => format!("{}/net/{}", self.pci_path(bdf), netdev.name),
             None => format!("sys/devices/virtual/net/{}", netdev.name),
         }
+    }
+}
+
+impl RdmaSpec {
+    pub(super) fn infiniband_port(&self) -> Option<&PortSpec> {
+        let mut ports = self.ports.iter();
+        ports.find(|port| port.link_layer == "InfiniBand")
+    }
+}
+
+impl PortSpec {
+    /// What file `rate` holds now.
+    pub(super) fn shown_rate(&self) -> &str {
+        let down = self.down_rate.as_ref().filter(|_| self.state < 4);
+        down.unwrap_or(&self.rate)
+    }
+
+    pub(super) fn gid(&self, slot: u32) -> Option<&GidSpec> {
+        self.gids.iter().find(|gid| gid.index == slot)
+    }
+}
+
+impl NetdevSpec {
+    pub(super) fn is_up(&self) -> bool {
+        self.admin_up && self.carrier
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::host::ERRNO_FILE;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
@@ -32,39 +31,55 @@ pub(super) enum Entry {
 pub(super) struct Tree(BTreeMap<String, Entry>);
 
 impl Tree {
-    /// A line of text, as most kernel files are.
-    pub(super) fn line(&mut self, path: impl Into<String>, text: impl Display) {
-        self.file(path, format!("{text}\n"));
-    }
-
-    pub(super) fn file(&mut self, path: impl Into<String>, bytes: impl Into<Vec<u8>>) {
-        self.0.insert(path.into(), Entry::File(bytes.into()));
-    }
-
-    /// A line of text where there is one.
-    pub(super) fn maybe(&mut self, path: impl Into<String>, text: &Option<String>) {
-        if let Some(text) = text {
-            self.line(path, text);
+    /// Entries of a text, a line each, of a directory that a line `[DIRECTORY]` names (`[]` is the root).
+    ///
+    /// - `NAME = TEXT`: a file of one line, which a line `|TEXT` after it prolongs
+    /// - `NAME`: an empty file
+    /// - `NAME/`: a directory
+    /// - `NAME -> PATH`: a symbolic link
+    /// - `NAME ! ERRNO PATH`: a file that answers with an errno, under its path and under this one
+    pub(super) fn parse(text: &str) -> Tree {
+        let mut tree = Tree::default();
+        let (mut dir, mut last) = ("", String::new());
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            if let Some(more) = line.strip_prefix('|') {
+                if let Some(Entry::File(bytes)) = tree.0.get_mut(&last) {
+                    bytes.extend(more.bytes().chain(*b"\n"));
+                }
+            } else if let Some(name) = line.strip_prefix('[') {
+                dir = name.trim_end_matches(']');
+            } else {
+                let (name, entry) = Entry::parse(line);
+                last = format!("{dir}/{name}").trim_matches('/').to_string();
+                tree.0.insert(last.clone(), entry);
+            }
         }
+        tree
     }
 
-    /// Several lines of text in one directory, by file name.
-    pub(super) fn lines(&mut self, dir: &str, files: &[(&str, &dyn Display)]) {
-        for (name, text) in files {
-            self.line(format!("{dir}/{name}"), text);
+    pub(super) fn file(&mut self, path: String, bytes: Vec<u8>) {
+        self.0.insert(path, Entry::File(bytes));
+    }
+}
+
+impl Entry {
+    fn parse(line: &str) -> (&str, Entry) {
+        if let Some((name, text)) = line.split_once(" =") {
+            let text = text.strip_prefix(' ').unwrap_or(text);
+            return (name, Entry::File(format!("{text}\n").into_bytes()));
         }
-    }
-
-    pub(super) fn link(&mut self, at: impl Into<String>, to: impl Into<String>) {
-        self.0.insert(at.into(), Entry::Link(to.into()));
-    }
-
-    pub(super) fn dir(&mut self, path: impl Into<String>) {
-        self.0.insert(path.into(), Entry::Dir);
-    }
-
-    pub(super) fn errno(&mut self, path: impl Into<String>, alias: String, errno: i32) {
-        self.0.insert(path.into(), Entry::Errno { errno, alias });
+        if let Some((name, to)) = line.split_once(" -> ") {
+            return (name, Entry::Link(to.to_string()));
+        }
+        if let Some((name, answer)) = line.split_once(" ! ") {
+            let (errno, alias) = answer.split_once(' ').unwrap_or_default();
+            let (errno, alias) = (errno.parse().unwrap_or_default(), alias.to_string());
+            return (name, Entry::Errno { errno, alias });
+        }
+        match line.ends_with('/') {
+            true => (line, Entry::Dir),
+            false => (line, Entry::File(Vec::new())),
+        }
     }
 }
 
@@ -258,8 +273,7 @@ mod tests {
     fn an_errno_reaches_the_agent_and_leaves_no_number_for_other_readers() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = TreeWriter::new(dir.path()).unwrap();
-        let mut tree = Tree::default();
-        tree.errno("sys/a/x", "sys/b/x".into(), 22);
+        let tree = Tree::parse("[sys/a]\nx ! 22 sys/b/x");
         writer.update(&Tree::default(), &tree).unwrap();
         assert!(std::fs::read(dir.path().join("sys/a/x")).is_err());
         let host = crate::host::Host::new(dir.path());
@@ -276,12 +290,9 @@ mod tests {
     fn what_a_new_tree_lacks_is_removed_with_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = TreeWriter::new(dir.path()).unwrap();
-        let mut tree = Tree::default();
-        tree.dir("sys/kept");
-        tree.line("sys/kept/gone/deep/x", 1);
+        let tree = Tree::parse("[sys]\nkept/\nkept/gone/deep/x = 1");
         writer.update(&Tree::default(), &tree).unwrap();
-        let mut less = Tree::default();
-        less.dir("sys/kept");
+        let less = Tree::parse("[sys]\nkept/");
         writer.update(&tree, &less).unwrap();
         assert!(dir.path().join("sys/kept").exists());
         assert!(!dir.path().join("sys/kept/gone").exists());

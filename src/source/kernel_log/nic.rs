@@ -3,16 +3,13 @@
 
 use crate::observe::kernel::{KernelEvent, Note, What};
 
-use super::phrases::{Notes, PHRASES, first, says_any};
+use super::phrases::{PHRASES, first, says_any};
 use super::text::{Origin, call_site, origin, slot, take_address, take_u32};
 
-/// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs are ignored.
-#[rustfmt::skip]
-const DRIVERS: [&str; 29] = [
-    "mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_en", "mlx4_ib", "bnxt_en", "bnxt_re", "ice", "irdma",
-    "i40iw", "idpf", "efa", "mana", "mana_ib", "gve", "hfi1", "qib", "qede", "qedr", "qed", "cxgb4",
-    "iw_cxgb4", "hns3", "hns_roce", "hns_roce_hw_v2", "ionic", "ionic_rdma", "erdma", "enic",
-];
+/// Whether a driver is one of a NIC that carries RDMA or GPUDirect traffic.
+fn is_nic(driver: &str) -> bool {
+    PHRASES.drivers.contains_key(driver)
+}
 
 /// The interface or the auxiliary device in front of a message that names no address:
 /// `mlx5_core ens1np0: …`, `mlx5_core.sf mlx5_core.sf.4 ens1f0s1: …`, `infiniband rdmap16s27: …`, and, of an interface without a
@@ -37,7 +34,7 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
         rest: rest.trim_start(),
     };
     match name {
-        Some(name) if DRIVERS.contains(&driver) => match (words.next(), words.next()) {
+        Some(name) if is_nic(driver) => match (words.next(), words.next()) {
             (None, _) => Some(of(driver, name)),
             (Some(interface), None) => Some(of(driver, interface)),
             _ => None,
@@ -85,7 +82,7 @@ fn decode_unnamed(
     }
     // mlx5's oldest lines name no driver, only the address.
     let nameless = driver.is_empty() && origin.address.is_some();
-    let nic = DRIVERS.contains(&driver) || nameless;
+    let nic = is_nic(driver) || nameless;
     if start_failure(driver, nic, &body) {
         // The device is the one that the text names: `nvidia: probe of 0000:3b:00.0 failed`.
         let probed = without_site(origin.rest).strip_prefix("probe of ");
@@ -93,25 +90,20 @@ fn decode_unnamed(
         let address = named.map(|(address, _)| address).or(origin.address.clone());
         return Some(of(Note::Driver, address.as_deref()));
     }
-    let known = &*PHRASES;
-    let own: &[&Notes] = match driver {
-        "mlx5_core" | "mlx5_ib" | "" => &[&known.mlx5],
-        "mlx4_core" | "mlx4_en" | "mlx4_ib" => &[&known.heat, &known.mlx4, &known.any],
-        "bnxt_en" | "bnxt_re" => &[&known.heat, &known.bnxt, &known.any],
-        "efa" => &[&known.heat, &known.efa, &known.any],
-        "ice" => &[&known.heat, &known.ice, &known.any],
-        "ionic" => &[&known.heat, &known.ionic, &known.any],
-        "gve" => &[&known.heat, &known.gve, &known.any],
-        _ if nic => &[&known.heat, &known.any],
-        _ => return None,
+    let known = if driver.is_empty() {
+        "mlx5_core"
+    } else {
+        driver
     };
+    let lists = PHRASES.drivers.get(known)?;
+    let own = |list| first(PHRASES.notes.get(list)?, &body);
     let common = || {
         let stuck = origin.rest.starts_with("NETDEV WATCHDOG");
         let watchdog = stuck.then_some(Note::QueueTimeout);
         watchdog.or_else(|| link(&body)).filter(|_| nic)
     };
     let note = common()
-        .or_else(|| own.iter().find_map(|phrases| first(phrases, &body)))
+        .or_else(|| lists.iter().find_map(own))
         .or_else(|| mlx5_command(driver, without_site(origin.rest)))?;
     Some(of(note, origin.address.as_deref()))
 }
@@ -194,7 +186,7 @@ fn mlx5_command(driver: &str, body: &str) -> Option<Note> {
 pub fn watchdog(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let (name, rest) = line.strip_prefix("NETDEV WATCHDOG: ")?.split_once('(')?;
     let (driver, _) = rest.split_once(')')?;
-    DRIVERS.contains(&driver).then(|| KernelEvent {
+    is_nic(driver).then(|| KernelEvent {
         name: Some(name.trim_end().to_owned()),
         ..event(Note::QueueTimeout, driver, None, dictionary, line)
     })
@@ -204,7 +196,7 @@ pub fn watchdog(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
 /// (`mlx5_core.rdma`, `ice.roce`) and of NVIDIA's modules.
 fn start_failure(driver: &str, nic: bool, body: &str) -> bool {
     let base = driver.split_once('.').map(|(base, _)| base);
-    let nic = nic || base.is_some_and(|base| DRIVERS.contains(&base));
+    let nic = nic || base.is_some_and(is_nic);
     let module = driver.starts_with("nvidia-nv");
     if !(nic || module || matches!(driver, "nvidia" | "amdgpu")) {
         return false;

@@ -1,27 +1,21 @@
 //! What drivers print and what it means: `phrases.toml`.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::data_files::embedded;
 use crate::observe::kernel::Note;
 
 /// Phrases and what they mean.
-pub type Notes = Vec<(String, Note)>;
+type Notes = Vec<(String, Note)>;
 
 /// The lists of `phrases.toml`, which says what each is.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Phrases {
-    pub mlx5: Notes,
-    pub mlx4: Notes,
-    pub bnxt: Notes,
-    pub ionic: Notes,
-    pub gve: Notes,
-    pub ice: Notes,
-    pub efa: Notes,
-    pub heat: Notes,
-    pub any: Notes,
+    pub drivers: BTreeMap<String, Vec<String>>,
+    pub notes: BTreeMap<String, Notes>,
     pub modules: Notes,
     pub start_failures: Vec<String>,
     pub probe_failures: Vec<String>,
@@ -87,18 +81,13 @@ mod tests {
     #[test]
     fn every_list_is_read_and_in_lower_case() {
         let phrases: Phrases = toml::from_str(include_str!("phrases.toml")).unwrap();
-        let notes = [
-            &phrases.mlx5,
-            &phrases.mlx4,
-            &phrases.bnxt,
-            &phrases.ionic,
-            &phrases.gve,
-            &phrases.ice,
-            &phrases.efa,
-            &phrases.heat,
-            &phrases.any,
-            &phrases.modules,
-        ];
+        let named = phrases.drivers.values().flatten();
+        assert!(
+            named
+                .into_iter()
+                .all(|list| phrases.notes.contains_key(list))
+        );
+        let notes = phrases.notes.values().chain([&phrases.modules]);
         let words = [
             &phrases.start_failures,
             &phrases.probe_failures,

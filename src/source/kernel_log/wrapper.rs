@@ -6,10 +6,12 @@
 
 use std::borrow::Cow;
 
+use regex::Regex;
 use serde::Deserialize;
+use std::sync::LazyLock;
 
 use super::record;
-use super::text::is_digits;
+use crate::data_files::embedded;
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use crate::source::parse::{Pattern, pattern};
@@ -114,12 +116,9 @@ fn shipped(line: &str) -> Option<String> {
         .filter(|_| from_kernel)?;
     let message = message.trim_start();
     // syslog's text still has the kernel's own stamp.
-    Some(
-        bracket_stamp(message)
-            .unwrap_or(message)
-            .trim_start()
-            .to_owned(),
-    )
+    let stamp = log_prefix(message, false).filter(|(kind, _)| *kind == Kind::Stamp);
+    let text = stamp.map_or(message, |(_, text)| text.trim_start());
+    Some(text.to_owned())
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
@@ -217,8 +216,25 @@ fn is_log(s: &str) -> bool {
     object || record::parse(s).is_some() || log_prefix(s, false).is_some()
 }
 
+/// `prefixes.toml`, which says what it holds.
+#[derive(Default, Deserialize)]
+struct Prefixes {
+    parts: Vec<(String, String)>,
+    prefixes: Vec<Prefix>,
+}
+
+#[derive(Deserialize)]
+struct Prefix {
+    kind: Kind,
+    /// Only behind a stamp.
+    #[serde(default)]
+    stamped: bool,
+    form: String,
+}
+
 /// Kinds of prefixes of a log.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Kind {
     /// A time, behind which a host's name may stand.
     Stamp,
@@ -228,164 +244,31 @@ enum Kind {
     UserSpace,
 }
 
+/// The prefixes with their expressions.
+static PREFIXES: LazyLock<Vec<(Prefix, Regex)>> = LazyLock::new(|| {
+    let Prefixes { parts, prefixes } = embedded(include_str!("prefixes.toml"));
+    let expression = |prefix: &Prefix| {
+        let form = parts
+            .iter()
+            .rev()
+            .fold(prefix.form.clone(), |form, (name, part)| {
+                form.replace(&format!("{{{name}}}"), part)
+            });
+        pattern(&format!("(?xs)^(?:{form})"))
+    };
+    let prefixes = prefixes.into_iter();
+    let prefixes = prefixes.filter_map(|prefix| expression(&prefix).map(|form| (prefix, form)));
+    prefixes.collect()
+});
+
 /// The next prefix, and what follows it.
 fn log_prefix(s: &str, stamped: bool) -> Option<(Kind, &str)> {
-    angle_priority(s)
-        .or_else(|| decorated(s))
-        .or_else(|| Some((Kind::Stamp, bracket_stamp(s)?)))
-        .or_else(|| Some((Kind::Stamp, date(s)?)))
-        .or_else(|| Some((Kind::Kernel, s.strip_prefix("MESSAGE=")?)))
-        .or_else(|| Some((Kind::Kernel, kernel_tag(s, stamped)?)))
-}
-
-fn of_kernel(is: bool) -> Kind {
-    match is {
-        true => Kind::Kernel,
-        false => Kind::UserSpace,
-    }
-}
-
-/// `<4>`, and RFC 5424's version digit behind it.
-fn angle_priority(s: &str) -> Option<(Kind, &str)> {
-    let (inner, rest) = s.strip_prefix('<')?.split_once('>')?;
-    let prio: u32 = (inner.len() <= 3 && is_digits(inner)).then(|| inner.parse().ok())??;
-    let version = rest
-        .strip_prefix("1 ")
-        .filter(|r| r.starts_with(|c: char| c.is_ascii_digit()));
-    Some((of_kernel(prio >> 3 == 0), version.unwrap_or(rest)))
-}
-
-/// `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of talosctl, `kern.warn ` of busybox.
-fn decorated(s: &str) -> Option<(Kind, &str)> {
-    const FACILITIES: &str =
-        "kern user mail daemon auth syslog lpr news uucp cron authpriv ftp local0 local1";
-    const LEVELS: &str = "emerg alert crit err warn warning notice info debug";
-    let is_any = |words: &str, word: &str| words.split(' ').any(|known| known == word);
-    let (facility, rest) = s.split_once([':', '.'])?;
-    let dotted = s.get(facility.len()..)?.starts_with('.');
-    let (level, rest) = rest.split_once(if dotted { ' ' } else { ':' })?;
-    let facility = facility.trim_end();
-    (is_any(FACILITIES, facility) && is_any(LEVELS, level.trim()))
-        .then_some((of_kernel(facility == "kern"), rest))
-}
-
-/// `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[ T1946]`, `[  +0.000012]`, `[...]`, and with the time
-/// since the last line `[  123.456 <    0.000012>]`; talosctl writes a colon behind it.
-fn bracket_stamp(s: &str) -> Option<&str> {
-    let (inner, rest) = s.strip_prefix('[')?.split_once(']')?;
-    let inner = inner.split_once(" <").map_or(inner, |(stamp, _)| stamp);
-    let inner = inner.trim_matches([' ', '<', '>']);
-    let mut words = inner.split_ascii_whitespace();
-    // printk's caller: a thread or a processor.
-    let caller = inner.strip_prefix(['T', 'C']).is_some_and(is_digits);
-    let stamp = inner == "..."
-        || caller
-        || (inner.contains(['.', ':'])
-            && inner.contains(|c: char| c.is_ascii_digit())
-            && words.all(|word| is_moment(word) || is_name(word)));
-    (stamp && inner.len() <= 48).then(|| rest.strip_prefix(": ").unwrap_or(rest))
-}
-
-/// A date at the start, of as many words as it has, in any language: a time among digits and at most
-/// short words before it (day and month), and years and zones behind it.
-fn date(s: &str) -> Option<&str> {
-    let (mut rest, mut timed) = (s, false);
-    for _ in 0..7 {
-        let (word, after) = rest.split_once(' ')?;
-        let word = word.trim();
-        let other = if timed { is_zone(word) } else { is_name(word) };
-        // Behind the time, `hfi1` is a driver and no part of the date.
-        let driver = timed && word.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !(other || is_moment(word) && !driver) {
-            break;
-        }
-        timed |= is_time(word);
-        rest = after.trim_start();
-    }
-    timed.then_some(rest)
-}
-
-/// Whether a word of a date holds the time of day, or counts seconds: `16:24:18.5`,
-/// `2025-01-21T04:41:44+00:00`, `1700000000.123456`.
-fn is_time(word: &str) -> bool {
-    let time = word.split_once('T').map_or(word, |(_, time)| time);
-    let clock = time.split_once(':').is_some_and(|(hour, rest)| {
-        let minutes = rest.get(..2).is_some_and(is_digits);
-        hour.len() <= 2 && is_digits(hour) && minutes
-    });
-    let seconds = || {
-        word.split_once('.')
-            .is_some_and(|(s, _)| s.len() >= 9 && is_digits(s))
-    };
-    is_moment(word) && (clock || seconds())
-}
-
-/// Digits with the signs of times: `2025`, `16:24:18`, `+0.000012`, `2025-01-21T04:41:44,283302+00:00`.
-fn is_moment(word: &str) -> bool {
-    let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic() && word.len() <= 5);
-    digits.starts_with(|c: char| c.is_ascii_digit() || c == '+')
-        && digits.contains(|c: char| c.is_ascii_digit())
-        && digits
-            .chars()
-            .all(|c| c.is_ascii_digit() || ".:-+,TZ/".contains(c))
-        && !digits.ends_with(':')
-}
-
-/// Abbreviated names of days and months: `Okt`, `févr.`, `12月`.
-fn is_name(word: &str) -> bool {
-    let bare = word.trim_end_matches(['.', ',']);
-    (1..=5).contains(&bare.chars().count())
-        && bare
-            .chars()
-            .all(|c| c.is_alphabetic() || (c.is_ascii_digit() && !bare.is_ascii()))
-}
-
-/// Names of zones and halves of the day: UTC, CEST, AEDT, PM.
-fn is_zone(word: &str) -> bool {
-    (2..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase())
-}
-
-/// `kernel: `, and the host's name before it when a stamp came first; RFC 5424's dashes after.
-fn kernel_tag(s: &str, stamped: bool) -> Option<&str> {
-    if let Some(rest) = kernel_word(s) {
-        return Some(rest);
-    }
-    let (host, rest) = s.split_once(' ').filter(|_| stamped)?;
-    let host_like = |b: u8| b.is_ascii_alphanumeric() || b"-._:%".contains(&b);
-    if host.is_empty() || host.ends_with(':') || !host.bytes().all(host_like) {
-        return None;
-    }
-    let rest = rest.trim_start();
-    // busybox: `node kern.warn kernel: `, of which the level is taken next.
-    let leveled = || decorated(rest).map(|_| rest);
-    // A relay puts the sender's name or address before that which the message has.
-    let relayed = || {
-        let (sender, rest) = rest.split_once(' ')?;
-        let named = |name: &str| name.contains(|c: char| c.is_ascii_digit() || c == '.');
-        let hosts = sender == host || named(sender) && named(host);
-        kernel_word(rest.trim_start()).filter(|_| hosts && sender.bytes().all(host_like))
-    };
-    kernel_word(rest)
-        .or_else(leveled)
-        .or_else(relayed)
-        .or_else(|| {
-            let mut rest = rest.strip_prefix("kernel - ")?;
-            while let Some(r) = rest.strip_prefix("- ") {
-                rest = r;
-            }
-            Some(rest)
-        })
-}
-
-/// `kernel:` with or without a blank after it, and `kernel[0]:`.
-fn kernel_word(s: &str) -> Option<&str> {
-    let rest = s.strip_prefix("kernel")?;
-    let rest = match rest.strip_prefix('[') {
-        Some(pid) => pid.split_once(']').filter(|(pid, _)| is_digits(pid))?.1,
-        None => rest,
-    };
-    let rest = rest.strip_prefix(':')?;
-    (rest.is_empty() || rest.starts_with([' ', '[', '<'])).then_some(rest)
+    PREFIXES.iter().find_map(|(prefix, form)| {
+        let found = (stamped || !prefix.stamped).then(|| form.captures(s))??;
+        let group = |name| found.name(name).map(|text| text.as_str());
+        let rest = group("rest").or_else(|| s.get(found.get_match().end()..))?;
+        (group("host") == group("again")).then_some((prefix.kind, rest))
+    })
 }
 
 #[cfg(test)]
