@@ -87,7 +87,8 @@ Node agent that checks a GPU node's RDMA fabric and tells Kubernetes; the same o
 ```
 kubectl create namespace selvage
 kubectl label namespace selvage pod-security.kubernetes.io/enforce=privileged
-helm install selvage manifests/helm/selvage -n selvage --set platform=eks-efa --set dryRun=true
+helm install selvage manifests/helm/selvage -n selvage --set image.repository=registry.example.com/selvage \\
+    --set platform=eks-efa --set dryRun=true
 helm test selvage -n selvage
 ```
 

@@ -158,7 +158,7 @@ fn command() -> Command {
         .after_help("Exit status: 0 no fallback, 1 fallback found, 3 cannot tell");
     let capture =
         "Save what the sources read here, to attach to a report and replay with --host-root";
-    let accept = "This machine as it is now is right: forget what it was at its best";
+    let accept = "Take this machine as it is now for right: forget its best values";
     let config = "Print every setting with default and meaning, or the settings in force";
     let command = Command::new("selvage")
         .about("Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job")
@@ -180,7 +180,7 @@ fn command() -> Command {
             cleanup::command(),
             config::add_args(named("accept", accept)),
             config::add_agent_args(named("config", config).arg(effective)),
-            named("completions", "Print what a shell completes commands by").arg(shell).hide(true),
+            named("completions", "Print the completion script of a shell").arg(shell).hide(true),
             named("man", "Print the manual page (roff)").hide(true),
         ]);
     #[cfg(feature = "demo")]

@@ -7,9 +7,6 @@ use crate::report::text::Style;
 use clap::{Arg, ArgMatches};
 use std::time::Duration;
 
-/// Where the agent serves by default.
-const ADDRESS: &str = "http://127.0.0.1:9949";
-
 /// How long the agent may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -23,8 +20,17 @@ pub(super) fn arg() -> Arg {
         .value_name("ADDRESS")
         .num_args(0..=1)
         .require_equals(true)
-        .default_missing_value(ADDRESS)
-        .help("Ask the running agent, at http://127.0.0.1:9949 or ADDRESS")
+        .help("Ask the running agent, where agent.listen says or at ADDRESS")
+}
+
+/// Where this node's agent serves, by the settings.
+fn own(config: &Config) -> String {
+    let listen = config.agent.listen.addresses().into_iter().next();
+    let listen = listen.filter(|at| !at.ip().is_unspecified());
+    listen.map_or_else(
+        || format!("http://127.0.0.1:{}", config.agent.listen.port),
+        |at| format!("http://{at}"),
+    )
 }
 
 /// What the agent says that the command line names: the report, and its JSON as it came or, where a
@@ -38,10 +44,10 @@ pub(super) async fn report(
     matches: &ArgMatches,
     style: Option<Style>,
 ) -> Result<(AgentReport, String), String> {
-    let address = matches.get_one::<String>("agent");
-    let address = address.map_or(ADDRESS, String::as_str);
+    let given = matches.get_one::<String>("agent").cloned();
+    let address = given.unwrap_or_else(|| own(config));
     let wrong = |why: String| format!("--agent={address}: {why}");
-    let url = url(address).ok_or_else(|| wrong("not an address".into()))?;
+    let url = url(&address).ok_or_else(|| wrong("not an address".into()))?;
     let client = AgentClient::new(url, token(config)?, PATIENCE).map_err(wrong)?;
     let failed = |why: String| format!("agent at {address}: {why}");
     let (report, mut body) = client.report().await.map_err(failed)?;

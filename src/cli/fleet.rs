@@ -79,7 +79,7 @@ enum Screen {
         /// Checks (link_flap), reasons (LinkDown) or taint
         what: Vec<String>,
     },
-    /// This machine as it is now is right: forget what it was at its best
+    /// Take this machine as it is now for right: forget its best values
     Accept { node: String },
 }
 

@@ -11,7 +11,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
     address: Option<IpAddr>,
-    port: u16,
+    /// The port, of whichever address.
+    pub port: u16,
 }
 
 impl Listen {

@@ -182,7 +182,7 @@ pub fn shape_names() -> Vec<&'static str> {
 pub fn listing() -> String {
     let mut text = String::new();
     for (name, about) in listed("about") {
-        text += &format!("{name:<15}{about}\n");
+        text += &format!("{name:<18}{about}\n");
     }
     text += "\nEvery known shape:\n";
     for (name, about) in listed("shape") {
