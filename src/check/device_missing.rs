@@ -352,16 +352,18 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
-    // A display card may be meant to have a driver of its own.
-    let like_is_driven =
-        |id: &str| (pci.gpu_functions()).any(|(gpu, of)| of.id == id && driven(gpu));
+    // A display card may be meant to have a driver of its own, unless others of its model have theirs.
+    let is_for_display = |card: &PciFunction| {
+        let is_like = |(gpu, of): (&Bdf, &PciFunction)| of.id == card.id && driven(gpu);
+        card.class.starts_with("0300") && !pci.gpu_functions().any(is_like)
+    };
     let is_short = |gpu: &String| {
         let function = pci.functions.get(gpu)?;
         let (waits, others) = match function.driver.as_deref() {
             None => (true, some),
             Some("nvidia") => (most_listed, some),
             Some("amdgpu") => (false, some),
-            Some(_) => (!function.is_given_away(), like_is_driven(&function.id)),
+            Some(_) => (!function.is_given_away(), some && !is_for_display(function)),
         };
         let sources = Sources {
             remembered: memory.best(gpu, "", DRIVEN).filter(|_| !some),

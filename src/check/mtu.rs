@@ -1,7 +1,7 @@
 //! Whether RoCE rails carry packets of the same size.
 
 use super::expected::{PAST_AND_PEERS, Row, row};
-use super::{Candidate, Context};
+use super::{Candidate, Context, PortView};
 
 check! {
     mtu, run;
@@ -11,7 +11,17 @@ check! {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let all = ROCE_MTU.of_rails(context);
     let judge = |rail| ROCE_MTU.judge(context, rail, &all);
-    context.rails().filter_map(judge).collect()
+    let mut found: Vec<Candidate> = context.rails().filter_map(judge).collect();
+    found.extend(context.unseen_on_rails(&[&REDUCED], |rail| {
+        rail.is_roce() && rail.may_be_active() && mtu(context, rail).is_none()
+    }));
+    found
+}
+
+fn mtu(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
+    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+    let mtu = netdev.mtu.filter(|_| port.is_roce() && port.is_active());
+    rdma_mtu(&port.device.driver, mtu?)
 }
 
 /// The largest RDMA packet that an interface carries.
@@ -19,20 +29,11 @@ pub const ROCE_MTU: Row = Row {
     text: |mtu| format!("{mtu} bytes"),
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",
-    ..row(
-        "mtu",
-        |context, port| {
-            let netdev = context.netdev(port.port.netdev.as_deref()?)?;
-            let mtu = netdev.mtu.filter(|_| port.is_roce() && port.is_active());
-            rdma_mtu(&port.device.driver, mtu?)
-        },
-        &[(PAST_AND_PEERS, &REDUCED)],
-    )
+    ..row("mtu", mtu, &[(PAST_AND_PEERS, &REDUCED)])
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in
-/// include/rdma/ib_addr.h). irdma, on Intel's NICs, asks for no
-/// room for them.
+/// include/rdma/ib_addr.h). irdma, on Intel's NICs, asks for no room for them.
 fn rdma_mtu(driver: &str, netdev: u32) -> Option<u64> {
     let headers = match driver {
         "irdma" | "ice" | "i40e" | "idpf" => 0,
@@ -94,6 +95,10 @@ mod tests {
                 .len(),
             7
         );
+        let mut unread = node(|i| if i == 3 { 1500 } else { 9000 });
+        unread.set_netdev(3, NetdevFacts::default());
+        let found = (CHECK.run)(&unread.context().of_check(&CHECK));
+        assert!(found.iter().any(|of| of.unseen), "what was seen stands");
         let mut infiniband = Node::infiniband();
         infiniband.set_netdev(
             0,

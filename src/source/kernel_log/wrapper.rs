@@ -67,7 +67,10 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     }
     let mut rest = line.trim_start();
     let mut stamped = false;
-    while let Some((kind, after)) = log_prefix(rest, stamped) {
+    for _ in 0..MOST_PREFIXES {
+        let Some((kind, after)) = log_prefix(rest, stamped) else {
+            break;
+        };
         if kind == Kind::UserSpace && !any_facility {
             return None;
         }
@@ -80,6 +83,9 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         raw_record: false,
     })
 }
+
+/// Most prefixes of a log that are taken off a line: each is looked for in all that is left of it.
+const MOST_PREFIXES: usize = 12;
 
 /// The text of `dmesg -J`, whose objects have a field a line, and of Fluent Bit's input `kmsg`.
 fn json_message(line: &str) -> Option<String> {
@@ -367,6 +373,12 @@ mod tests {
             let got = strip(&line, false).map(|s| s.text.into_owned());
             assert_eq!(got.as_deref(), Some(MESSAGE), "{before:?}");
         }
+    }
+
+    #[test]
+    fn a_line_of_prefixes_alone_ends_soon() {
+        let line = "kernel: ".repeat(200_000);
+        assert!(strip(&line, false).unwrap().text.len() > line.len() / 2);
     }
 
     #[test]
