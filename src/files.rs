@@ -1,9 +1,9 @@
 //! Bounded reads of files that people and other programs write, and writes of files that others read at any
 //! time. (Kernel files: `source/tree.rs`.)
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// All of a regular file. Opening a pipe does not wait for its writer.
@@ -40,6 +40,23 @@ pub(crate) fn read_all(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The system's answer; an old file is as it was.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_after(path, bytes, |_| Ok(()))
+}
+
+/// The same of a file that every user may read, whatever the umask.
+///
+/// # Errors
+/// As [`replace`].
+pub(crate) fn replace_for_all(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let open_to_all = |new: &File| new.set_permissions(Permissions::from_mode(0o644));
+    replace_after(path, bytes, open_to_all)
+}
+
+fn replace_after(
+    path: &Path,
+    bytes: &[u8],
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     // A sibling, because a rename stays within a file system.
     let new = path.with_extension("new");
     let create = || File::create_new(&new);
@@ -49,7 +66,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         _ => Err(error),
     });
     let mut file = file?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_data());
+    let prepared = prepare(&file).and_then(|()| file.write_all(bytes));
+    let written = prepared.and_then(|()| file.sync_data());
     let replaced = written.and_then(|()| std::fs::rename(&new, path));
     replaced.inspect_err(|_| {
         let _ = std::fs::remove_file(&new);

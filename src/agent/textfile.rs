@@ -1,14 +1,11 @@
 //! The metrics as a file that node_exporter's textfile collector reads.
 
 use crate::blocking;
-use crate::files::replace;
+use crate::files::replace_for_all;
 use crate::report::http::ServeState;
 use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
-use std::fs::Permissions;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -33,7 +30,10 @@ pub(super) fn start<S: Fn() -> AgentStats + Send + Sync + 'static>(
             let mut logged = None;
             loop {
                 let (to, text) = (path.clone(), without_process(&serve.metrics()));
-                let write = move || write(&to, &text).map_err(|error| error.to_string());
+                // node_exporter runs as a user of its own.
+                let write = move || {
+                    replace_for_all(&to, text.as_bytes()).map_err(|error| error.to_string())
+                };
                 let failed = blocking::ask("textfile", write).await.and_then(Result::err);
                 if let Some(error) = failed.as_ref().filter(|_| failed != logged) {
                     let path = path.display();
@@ -50,12 +50,6 @@ pub(super) fn start<S: Fn() -> AgentStats + Send + Sync + 'static>(
             Ok(())
         }
     });
-}
-
-/// node_exporter runs as a user of its own: whatever the umask, all may read it.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    replace(path, text.as_bytes())?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o644))
 }
 
 /// node_exporter has `process_*` of its own, and refuses two of a name.

@@ -347,8 +347,8 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let some = pci.gpus.iter().any(driven);
     let memory = &context.history.remembered;
     // Its directory in /proc is there only while it is driven.
-    let of_driver = context.gpudirect().map_or(&[][..], |facts| &facts.gpus);
-    let listed = |gpu: &String| of_driver.iter().any(|of| of.pci == *gpu);
+    let facts = context.gpudirect();
+    let listed = |gpu: &String| facts.is_some_and(|facts| facts.lists(gpu));
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();

@@ -67,7 +67,6 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 /// GPUs wait for their driver: it is not loaded, or has none of them.
 fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate> {
     let pci = context.pci()?;
-    let listed = |gpu: &str| facts.gpus.iter().any(|of| of.pci == gpu);
     let absent = driver_loaded(facts) == Some(false);
     // AMD's processors have graphics, too, which no one needs to drive.
     let makers = [
@@ -83,7 +82,9 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
                 .filter(|(_, gpu)| is_his(gpu) && !gpu.is_given_away())
                 .map(|(address, _)| address.to_string())
                 .collect();
-            let some = gpus.iter().any(|gpu| is_driven(pci, gpu) || listed(gpu));
+            let some = gpus
+                .iter()
+                .any(|gpu| is_driven(pci, gpu) || facts.lists(gpu));
             if gpus.is_empty() || (some && !absent) {
                 return None;
             }

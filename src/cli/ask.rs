@@ -23,16 +23,6 @@ pub(super) fn arg() -> Arg {
         .help("Ask the running agent, where agent.listen says or at ADDRESS")
 }
 
-/// Where this node's agent serves, by the settings.
-fn own(config: &Config) -> String {
-    let listen = config.agent.listen.addresses().into_iter().next();
-    let listen = listen.filter(|at| !at.ip().is_unspecified());
-    listen.map_or_else(
-        || format!("http://127.0.0.1:{}", config.agent.listen.port),
-        |at| format!("http://{at}"),
-    )
-}
-
 /// What the agent says that the command line names: the report, and its JSON as it came or, where a
 /// style is wanted, as text. Requests carry the first of the tokens that the agent takes by the same
 /// settings; HTTPS is verified by the system's authorities.
@@ -45,7 +35,8 @@ pub(super) async fn report(
     style: Option<Style>,
 ) -> Result<(AgentReport, String), String> {
     let given = matches.get_one::<String>("agent").cloned();
-    let address = given.unwrap_or_else(|| own(config));
+    let own = || format!("http://{}", config.agent.listen.from_here());
+    let address = given.unwrap_or_else(own);
     let wrong = |why: String| format!("--agent={address}: {why}");
     let url = url(&address).ok_or_else(|| wrong("not an address".into()))?;
     let client = AgentClient::new(url, token(config)?, PATIENCE).map_err(wrong)?;

@@ -11,8 +11,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
     address: Option<IpAddr>,
-    /// The port, of whichever address.
-    pub port: u16,
+    port: u16,
 }
 
 impl Listen {
@@ -39,6 +38,12 @@ impl Listen {
         let addresses = self.address.map_or(vec![v6, v4], |address| vec![address]);
         let socket = |address| SocketAddr::new(address, self.port);
         addresses.into_iter().map(socket).collect()
+    }
+
+    /// Where this machine reaches it: on loopback, if it listens on all addresses.
+    pub fn from_here(&self) -> SocketAddr {
+        let one = self.address.filter(|address| !address.is_unspecified());
+        SocketAddr::new(one.unwrap_or(Ipv4Addr::LOCALHOST.into()), self.port)
     }
 }
 
@@ -83,6 +88,18 @@ serialized_as_text!(Listen);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_machine_reaches_it() {
+        for (text, want) in [
+            (":9949", "127.0.0.1:9949"),
+            ("[::]:1", "127.0.0.1:1"),
+            ("10.2.3.4:9949", "10.2.3.4:9949"),
+        ] {
+            let listen: Listen = text.parse().unwrap();
+            assert_eq!(listen.from_here().to_string(), want);
+        }
+    }
 
     #[test]
     fn listen_text() {

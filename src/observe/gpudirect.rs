@@ -36,6 +36,13 @@ pub struct GpuDirectFacts {
     pub ofed_version: Option<String>,
 }
 
+impl GpuDirectFacts {
+    /// Whether NVIDIA's driver lists a GPU, by its address: only one that it has probed.
+    pub fn lists(&self, gpu: &str) -> bool {
+        self.gpus.iter().any(|of| of.pci == gpu)
+    }
+}
+
 /// Modules whose presence the agent tells.
 pub const MODULES_OF_INTEREST: &[&str] = &[
     "nvidia",

@@ -10,7 +10,7 @@ import time
 from api import Server
 from rig import Failed
 from row import Row
-from rows_process import ask
+from rows_process import panic
 
 LABEL = "selvage.dev/fabric"
 # Requests a second that an agent may make of a server that fails, over the time of the fault.
@@ -226,8 +226,7 @@ def task_ends(rig):
     hook = rig.dir / "fault"
     server, agent = cluster(rig, env={"TASK_FAULTS": str(hook)})
     follows(rig, server, "ready")
-    ask(rig, hook, "cluster panic")
-    rig.until("a panic counted", lambda: agent.metrics()['selvage_task_panics_total{task="cluster"}'] == 1)
+    panic(rig, agent, hook, "cluster")
     begun = time.monotonic()
     link(rig, "1: DOWN\n")
     rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "unready")
