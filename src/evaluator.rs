@@ -1,12 +1,12 @@
 //! Facts in, report out: history, roles, checks, debounce and the fold, in that order. Pure except
 //! for its own memory: time comes with the snapshot.
 
+use crate::check::allocatable;
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::gpudirect::GpuDirectVerdict;
 use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings, Profile};
-use crate::check::promised;
 use crate::check::roles::{self, RoleFacts, RoleOverrides};
 use crate::check::{
     self, Candidate, Context, Finding, Status, causes, device_missing, expected, link_state,
@@ -17,7 +17,7 @@ use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
-use crate::readiness::diary::Diary;
+use crate::readiness::history::VerdictHistory;
 use crate::readiness::{self, FoldInputs, State, Verdict};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
@@ -43,7 +43,7 @@ pub struct Evaluator {
     proven: Option<BTreeSet<PortKey>>,
     /// When the node was first evaluated.
     watched_since: Option<Millis>,
-    diary: Diary,
+    changes: VerdictHistory,
     generation: u64,
     jobs: Arc<Jobs>,
     platform: PlatformSettings,
@@ -55,7 +55,7 @@ pub struct Evaluator {
 /// What the checks say of a snapshot, before time decides what of it is believed.
 struct Judged {
     candidates: Vec<Candidate>,
-    resources: Vec<promised::Resource>,
+    resources: Vec<allocatable::Resource>,
     gpudirect: GpuDirectVerdict,
     rails: BTreeSet<PortKey>,
     /// Number of rails that are InfiniBand.
@@ -71,7 +71,7 @@ impl Judged {
         let layers = context.rails().map(|rail| rail.port.link_layer);
         Judged {
             candidates: check::run_all(context),
-            resources: promised::resources(context),
+            resources: allocatable::resources(context),
             gpudirect: context.gpudirect_verdict().clone(),
             rails: context.rails().map(|rail| rail.key.clone()).collect(),
             infiniband: layers
@@ -214,7 +214,7 @@ impl Evaluator {
         let since = self.stands_since(state, now);
         // In a single sample nothing has changed.
         if look != Look::Once {
-            self.diary.note(now, state, &reasons, &findings);
+            self.changes.note(now, state, &reasons, &findings);
         }
         let totals = &mut self.history.totals;
         totals.transitions.clone_from(&self.transitions);
@@ -239,7 +239,7 @@ impl Evaluator {
             jobs: Arc::clone(&self.jobs),
             profile,
             resources: judged.resources,
-            diary: self.diary.entries(),
+            history: self.changes.entries(),
         }
     }
 

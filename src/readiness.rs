@@ -1,9 +1,9 @@
 //! One verdict: folds findings by weight and status. Looks at findings and at the proof that
 //! something was seen working, never at facts.
 
-pub mod diary;
-mod explained;
+pub mod history;
 pub mod preflight;
+mod reason_docs;
 pub mod taint_hysteresis;
 
 pub use crate::check::roles::Proof;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::check::ReasonDoc;
-pub use explained::*;
+pub use reason_docs::*;
 
 words! {
     /// The one verdict on a node.

@@ -251,7 +251,7 @@ pub(crate) fn rails_come(context: &Context<'_>) -> bool {
     fewer && boots && !known
 }
 
-/// How many rails are there. [`promised`](super::promised) holds them against the shape's number.
+/// How many rails are there. [`promised`](super::allocatable) holds them against the shape's number.
 pub const RAILS: Attribute = Attribute {
     name: "rails",
     reasons: &[

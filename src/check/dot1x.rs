@@ -1,7 +1,7 @@
 //! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
 
 use super::expected::majority;
-use super::likeness;
+use super::peers;
 use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
 
@@ -83,7 +83,7 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> 
         let facts = (port.port.netdev.as_deref()).and_then(|name| context.dot1x(name));
         facts.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
     };
-    let peers = likeness::among(context, port, |other| Some(authorized(other)));
+    let peers = peers::among(context, port, |other| Some(authorized(other)));
     (port.rail && majority(&peers) == Some(true)).then_some("rails like it are authorized")
 }
 

@@ -10,7 +10,7 @@
 //!
 //! All of them are numbers of which more is better, but those that rails merely share.
 
-use super::likeness;
+use super::peers;
 use super::{Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::check::profile::{Profile, Sure};
 use crate::observe::pci::PciFacts;
@@ -127,7 +127,7 @@ pub type OfRails<'c, 'a> = Vec<(&'c PortView<'a>, u64)>;
 
 /// The values of the rails that are like one, that one with them.
 pub fn of_peers(port: &PortView<'_>, all: &OfRails<'_, '_>) -> Vec<u64> {
-    let alike = all.iter().filter(|(other, _)| likeness::alike(port, other));
+    let alike = all.iter().filter(|(other, _)| peers::alike(port, other));
     alike.map(|(_, value)| *value).collect()
 }
 
@@ -209,7 +209,7 @@ impl Row {
         // Without the PCI bus, or with a NIC of unknown make, which ports are rails is a guess.
         let sure_of_role = || {
             let mut ports = context.ports().iter();
-            context.snapshot.pci.is_some() && ports.all(likeness::is_of_known_make)
+            context.snapshot.pci.is_some() && ports.all(peers::is_of_known_make)
         };
         // Most often all show the same, and no rail is compared with another.
         let differs = all.iter().any(|(_, value)| *value != observed);

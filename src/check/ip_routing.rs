@@ -4,7 +4,7 @@
 //! interface answers for any address of the host, and the peer's queue pairs go to the wrong rail.
 
 use super::expected::{Attribute, PEERS, Shared};
-use super::likeness::alike;
+use super::peers::alike;
 use super::rising::Counters;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::netdev::Ipv4Facts;

@@ -1,7 +1,7 @@
 //! Errors on the wire.
 
 use super::expected::Because;
-use super::likeness::alike;
+use super::peers::alike;
 use super::rising::{Counters, Rule};
 use super::{Candidate, Context, PortView};
 use std::time::Duration;

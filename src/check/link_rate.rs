@@ -1,7 +1,7 @@
 //! Rails that run slower than they should.
 
 use super::expected::{Because, OfRails, Row, Sources, row};
-use super::likeness;
+use super::peers;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
@@ -77,7 +77,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
     let short = RATE.shortfall(context, port, rates);
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
         let of_active = |other: &PortView<'_>| context.rate(other).and(lanes(other));
-        let most_lanes = likeness::among(context, port, of_active).into_iter().max();
+        let most_lanes = peers::among(context, port, of_active).into_iter().max();
         // RoCE has as many lanes as the speed that the switch's port is set to.
         let fewer = infiniband && own_lanes.is_some() && own_lanes < most_lanes;
         match short.because {

@@ -5,8 +5,8 @@ use super::expected::{
     Attribute, BUT_PEERS, Because, LINK_LAYER, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources,
     UP, majority, remembered,
 };
-use super::likeness;
 use super::nic_kernel::is_resetting;
+use super::peers;
 use super::profile::{Profile, Sure};
 use super::roles::kind;
 use super::{Action, Candidate, Context, PortView, ReasonDoc, Status, Weight, word};
@@ -270,7 +270,7 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
     if !weak {
         return context.of_port(&NEVER_UP, port, message);
     }
-    let alike = likeness::among(context, port, |other| Some(other.is_active()));
+    let alike = peers::among(context, port, |other| Some(other.is_active()));
     let (up, of) = (alike.iter().filter(|up| **up).count(), alike.len());
     let message = format!("{message}; of {of} rails like it {up} up");
     let found = context.of_port(&LINK_UNPROVEN, port, message);
@@ -317,9 +317,9 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
         ..Sources::default()
     };
     if port.rail {
-        let alike = likeness::among(context, port, |other| Some(other.is_active()));
+        let alike = peers::among(context, port, |other| Some(other.is_active()));
         let proof = majority(&alike) == Some(true);
-        let hint = proof || up > 0 && !likeness::is_second(context, port);
+        let hint = proof || up > 0 && !peers::is_second(context, port);
         sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
         sources.shape = shape.map(|rails| (should(rails), Sure::Yes));
         sources.remembered = sources.remembered.or(remembered(context, port, UP));
@@ -420,7 +420,7 @@ pub const LAYER: Shared = Shared {
     },
     evidence: "link_layer",
     observed: |_, port| layer_name(port.port.link_layer).map(Into::into),
-    alike: likeness::alike_but_for_the_layer,
+    alike: peers::alike_but_for_the_layer,
 };
 
 fn layer_name(layer: LinkLayer) -> Option<&'static str> {

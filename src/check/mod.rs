@@ -51,6 +51,7 @@ macro_rules! check {
     };
 }
 
+pub mod allocatable;
 pub mod bench;
 pub mod causes;
 mod congestion;
@@ -62,14 +63,12 @@ pub(crate) mod device_missing;
 mod docs_tests;
 mod dot1x;
 mod driver_reload;
-mod expect;
 pub mod expected;
 mod gds;
 mod gid_table;
 pub mod gpudirect;
 mod gpudirect_check;
 mod ip_routing;
-mod likeness;
 mod link_errors;
 mod link_flap;
 mod link_rate;
@@ -83,13 +82,14 @@ pub mod nccl_suspect;
 mod neighbor;
 mod nic_kernel;
 pub mod no_fabric;
+mod overrides;
 mod partition;
 mod pcie_link;
+mod peers;
 mod pfc;
 pub mod policy;
 pub mod preflight;
 pub mod profile;
-pub mod promised;
 mod retransmission;
 mod rising;
 pub mod roles;
@@ -312,7 +312,7 @@ pub const CHECKS: &[Check] = &[
     neighbor::CHECK,
     pfc::CHECK,
     device_missing::CHECK,
-    promised::CHECK,
+    allocatable::CHECK,
     pcie_link::CHECK,
     xid::CHECK,
     sxid::CHECK,
@@ -339,7 +339,7 @@ pub const REMEMBERED: &[&expected::Row] = &[
 pub fn attributes() -> impl Iterator<Item = &'static expected::Attribute> {
     const OTHERS: [&expected::Attribute; 8] = [
         &device_missing::RAILS,
-        &promised::SHAPE_RAILS,
+        &allocatable::SHAPE_RAILS,
         &device_missing::NUMBER_OF_GPUS,
         &device_missing::GPU_DRIVEN,
         &link_state::LINK_UP,

@@ -2,9 +2,9 @@
 //! what cannot be seen, a shape that may have rails, and a card that was there before all forbid it.
 
 use super::Context;
+use super::allocatable::is_for_rdma;
 use super::expected::RAIL;
 use super::profile::{Fabric, Provider};
-use super::promised::is_for_rdma;
 use super::roles::rail_keys;
 use crate::glob;
 use crate::observe::rdma::{Function, LinkLayer, RdmaDevice};

@@ -1,7 +1,7 @@
 //! Whether InfiniBand rails are in a partition that programs can use.
 
 use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
-use super::likeness::alike;
+use super::peers::alike;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::rdma::Function;
 

@@ -3,7 +3,7 @@
 use super::expected::{
     self, Attribute, PAST_AND_PEERS, PEERS, Reasons, Row, Shared, majority, of_peers, row,
 };
-use super::likeness::alike;
+use super::peers::alike;
 use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView, word};
 use crate::observe::netdev::{DcbFacts, Trust};

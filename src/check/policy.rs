@@ -3,7 +3,7 @@
 //! What no standard and no peer names is marked as heuristic.
 
 use super::Timing;
-pub use super::expect::{Disposition, GpuDirectExpectation, LosslessExpectation, XidOverride};
+pub use super::overrides::{Disposition, GpuDirectExpectation, LosslessExpectation, XidOverride};
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};

@@ -27,12 +27,12 @@
 //! never from what their links do now: a fault does not change a role.
 
 mod bandwidth;
-mod bare;
+mod driverless;
+mod dual_port;
 mod front_end;
 mod gvnic;
 pub mod kind;
-pub(super) mod nearness;
-mod second_ports;
+pub(super) mod pcie_affinity;
 
 use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::SeenFabric;
@@ -142,20 +142,20 @@ pub fn roles_of_taken_in(
     }
     let ports = without_excluded_kinds(ports, &told);
     let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
-    let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
-    let bare = bare::in_a_rails_place(pci);
+    let ports = dual_port::without_those_of_another_layer(ports, &mut roles);
+    let bare = driverless::in_a_rails_place(pci);
     let near = if virtual_machine {
         BTreeMap::new()
     } else {
-        nearness::nearest(&ports, &bare)
+        pcie_affinity::nearest(&ports, &bare)
     };
-    if near.is_empty() && bare::hold_the_fabric(&bare, &ports, virtual_machine) {
+    if near.is_empty() && driverless::hold_the_fabric(&bare, &ports, virtual_machine) {
         let why = "NICs in the fabric's place have no RDMA device; this is another one";
         without(ports, |_| true, why, &mut roles);
     } else if near.is_empty() {
         bandwidth::by_bandwidth(&ports, history, &mut roles);
     } else {
-        nearness::by_nearness(&ports, &near, pci, &mut roles);
+        pcie_affinity::by_nearness(&ports, &near, pci, &mut roles);
     }
     roles.extend(told);
     roles

@@ -45,7 +45,7 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
         }
     });
     let ports = port_view::ports(report).into_iter();
-    let events = report.diary.iter().map(|entry| {
+    let events = report.history.iter().map(|entry| {
         object! {
             time: time(report, entry.at),
             #[serde(flatten)]

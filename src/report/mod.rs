@@ -35,14 +35,14 @@ pub mod text;
 mod withheld;
 
 use crate::check::Finding;
+pub use crate::check::allocatable::Resource;
 pub use crate::check::nccl_jobs::Jobs;
 pub use crate::check::profile::Profile;
-pub use crate::check::promised::Resource;
 pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
 pub use crate::readiness::State;
-pub use crate::readiness::diary::Entry;
+pub use crate::readiness::history::Entry;
 pub use crate::readiness::taint_hysteresis::Tainting;
 use crate::units::{Millis, PortKey};
 pub use cluster::ClusterStatus;
@@ -92,7 +92,7 @@ pub struct Report {
     /// Resources that the Node offers to pods, with the devices behind them.
     pub resources: Vec<Resource>,
     /// Recent changes, newest last; bounded.
-    pub diary: Arc<[Entry]>,
+    pub history: Arc<[Entry]>,
 }
 
 impl Report {

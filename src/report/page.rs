@@ -18,7 +18,7 @@ use super::runbooks;
 use super::{ClusterStatus, Report, nccl, port_view};
 use crate::check::nccl_jobs::Via;
 use crate::readiness;
-use crate::readiness::diary::Change;
+use crate::readiness::history::Change;
 use askama::Template;
 use context::{Context, MAX_ROWS};
 use severity_icon::Severity;

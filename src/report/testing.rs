@@ -107,7 +107,7 @@ pub fn empty() -> Report {
         jobs: Arc::default(),
         profile: crate::report::Profile::default(),
         resources: Vec::new(),
-        diary: Arc::default(),
+        history: Arc::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Jobs, Report};
 use crate::check::{Check, ReasonDoc, nccl_jobs, nccl_suspect};
-use crate::readiness::diary::Change;
+use crate::readiness::history::Change;
 use std::sync::Arc;
 
 /// The checks whose findings name pods or quote their logs.
@@ -35,8 +35,8 @@ impl Report {
             finding.remedy = doc.remedy().into();
             finding.evidence.clear();
         }
-        let mut diary = report.diary.to_vec();
-        for entry in &mut diary {
+        let mut history = report.history.to_vec();
+        for entry in &mut history {
             let (what, message) = match &mut entry.change {
                 Change::State { .. } => continue,
                 Change::Raised { what, message } => (what, Some(message)),
@@ -49,7 +49,7 @@ impl Report {
                 }
             }
         }
-        report.diary = diary.into();
+        report.history = history.into();
         report
     }
 }

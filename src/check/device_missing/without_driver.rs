@@ -3,7 +3,7 @@
 
 use super::RAIL_WITHOUT_DRIVER;
 use crate::check::profile::Profile;
-use crate::check::roles::nearness::{is_near, least};
+use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Candidate, Context, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts};
 use crate::units::DeviceKey;

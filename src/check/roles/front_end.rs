@@ -1,6 +1,6 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
-use super::nearness::is_near;
+use super::pcie_affinity::is_near;
 use super::{Port, Role, Roles, decide, without};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::rdma::{Function, LinkLayer};

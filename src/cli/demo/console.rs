@@ -1,6 +1,6 @@
 //! Lines on the terminal about one node.
 
-use crate::readiness::diary::{Change, Diary};
+use crate::readiness::history::{Change, VerdictHistory};
 use crate::report::text::Style;
 use crate::report::text::writer::Page;
 use crate::report::{Report, State, port_view};
@@ -11,7 +11,7 @@ pub(super) struct Console {
     style: Style,
     state: Option<State>,
     reasons: Vec<String>,
-    diary: Diary,
+    history: VerdictHistory,
 }
 
 impl Console {
@@ -40,7 +40,7 @@ impl Console {
         let style = self.style;
         let (now, findings) = (report.snapshot.at, &report.findings);
         for entry in self
-            .diary
+            .history
             .note(now, report.state, &report.reasons, findings)
         {
             match &entry.change {

@@ -15,7 +15,7 @@ use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::traffic::GpuPod;
-use crate::readiness::diary::{Change, Entry, What};
+use crate::readiness::history::{Change, Entry, What};
 use crate::report::cluster::{BudgetStatus, ClusterStatus};
 use crate::report::testing::{NOW, broken, finding, hear_of, node};
 use crate::report::{Jobs, State, XidSeen};
@@ -68,7 +68,7 @@ fn poisoned(evil: &str) -> Report {
     // Where it is parsed, it is cut.
     hear_of(&mut report, &evil.chars().take(128).collect::<String>());
     jobs(&mut report, evil);
-    report.diary = diary(evil);
+    report.history = history(evil);
     report
 }
 
@@ -144,7 +144,7 @@ fn snapshot(report: &mut Report, evil: &str) {
     }
 }
 
-fn diary(evil: &str) -> Arc<[Entry]> {
+fn history(evil: &str) -> Arc<[Entry]> {
     let text = || evil.to_string();
     let what = What {
         check: text(),
@@ -333,8 +333,8 @@ fn hostile_reports_make_pages_of_a_bounded_size() {
     jobs.no_rdma = vec![jobs.no_rdma[0].clone(); 100];
     report.reasons = vec![evil.clone(); 500];
     report.muted = vec![evil.clone(); 500];
-    let entries: Vec<Entry> = report.diary.iter().cloned().cycle().take(300).collect();
-    report.diary = entries.into();
+    let entries: Vec<Entry> = report.history.iter().cloned().cycle().take(300).collect();
+    report.history = entries.into();
     for n in 0..500 {
         let health = report.snapshot.sources.values().next().cloned().unwrap();
         let name: Arc<str> = format!("{n}{evil}").into();

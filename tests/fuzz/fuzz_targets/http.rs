@@ -46,7 +46,7 @@ fn report() -> Report {
         jobs: Arc::default(),
         profile: Default::default(),
         resources: Vec::new(),
-        diary: Arc::default(),
+        history: Arc::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::Status;
-use crate::check::promised::CHECK;
+use crate::check::allocatable::CHECK;
 use crate::check::testing::{Node, nic};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::node_resources::Offered;

@@ -2,7 +2,7 @@
 //! gone, a storage NIC is not the fabric.
 
 use super::Port;
-use super::nearness::is_near;
+use super::pcie_affinity::is_near;
 use crate::observe::pci::{BareNic, PciFacts};
 use crate::observe::rdma::LinkLayer;
 

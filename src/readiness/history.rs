@@ -74,14 +74,14 @@ fn seconds<S: serde::Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Err
 
 /// Writes down what differs from one evaluation to the next.
 #[derive(Debug, Default)]
-pub struct Diary {
+pub struct VerdictHistory {
     entries: Arc<[Entry]>,
     state: Option<State>,
     /// By [`Finding::id`].
     standing: BTreeMap<String, (What, Millis)>,
 }
 
-impl Diary {
+impl VerdictHistory {
     /// Takes in what holds now; what is new by that. The first verdict is not a change: there was none
     /// before.
     pub fn note(
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    fn told(diary: &Diary) -> Vec<String> {
-        let entries = diary.entries();
+    fn told(history: &VerdictHistory) -> Vec<String> {
+        let entries = history.entries();
         let told = entries.iter().map(|entry| {
             let change = match &entry.change {
                 Change::State { from, to, reasons } => {
@@ -185,19 +185,19 @@ mod tests {
 
     #[test]
     fn changes_are_written_down_once() {
-        let mut diary = Diary::default();
-        diary.note(Millis(1000), State::Unknown, &["Starting".into()], &[]);
-        assert_eq!(told(&diary), [""; 0], "nothing was before");
-        diary.note(Millis(2000), State::Ready, &[], &[]);
+        let mut history = VerdictHistory::default();
+        history.note(Millis(1000), State::Unknown, &["Starting".into()], &[]);
+        assert_eq!(told(&history), [""; 0], "nothing was before");
+        history.note(Millis(2000), State::Ready, &[], &[]);
         let down = [finding("mlx5_3/1", Status::Failing)];
         let reasons = ["LinkDown".to_string()];
-        diary.note(Millis(3000), State::Unready, &reasons, &down);
-        diary.note(Millis(4000), State::Unready, &reasons, &down);
+        history.note(Millis(3000), State::Unready, &reasons, &down);
+        history.note(Millis(4000), State::Unready, &reasons, &down);
         let better = [finding("mlx5_3/1", Status::Degraded)];
-        diary.note(Millis(5000), State::Degraded, &reasons, &better);
-        diary.note(Millis(7000), State::Ready, &[], &[]);
+        history.note(Millis(5000), State::Degraded, &reasons, &better);
+        history.note(Millis(7000), State::Ready, &[], &[]);
         assert_eq!(
-            told(&diary),
+            told(&history),
             [
                 "2000 unknown -> ready []",
                 "3000 + mlx5_3/1 Failing",
@@ -212,26 +212,26 @@ mod tests {
 
     #[test]
     fn a_nervous_node_does_not_fill_the_memory() {
-        let mut diary = Diary::default();
+        let mut history = VerdictHistory::default();
         for n in 0..1000u64 {
             let findings = match n % 2 {
                 0 => vec![finding("mlx5_3/1", Status::Failing)],
                 _ => Vec::new(),
             };
-            diary.note(Millis(n), State::Ready, &[], &findings);
+            history.note(Millis(n), State::Ready, &[], &findings);
         }
-        let entries = diary.entries();
+        let entries = history.entries();
         assert_eq!(entries.len(), MOST);
         assert_eq!(entries.last().map(|entry| entry.at), Some(Millis(999)));
     }
 
     #[test]
     fn entries_are_shared_while_nothing_changes() {
-        let mut diary = Diary::default();
+        let mut history = VerdictHistory::default();
         let down = [finding("mlx5_3/1", Status::Failing)];
-        diary.note(Millis(1), State::Unready, &[], &down);
-        let before = diary.entries();
-        diary.note(Millis(2), State::Unready, &[], &down);
-        assert!(Arc::ptr_eq(&before, &diary.entries()));
+        history.note(Millis(1), State::Unready, &[], &down);
+        let before = history.entries();
+        history.note(Millis(2), State::Unready, &[], &down);
+        assert!(Arc::ptr_eq(&before, &history.entries()));
     }
 }
