@@ -36,7 +36,7 @@ fn until<T>(what: &str, mut wanted: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(Instant::now() < end, "no {what} within {BOUND:?}");
-        std::thread::yield_now();
+        support::pause();
     }
 }
 

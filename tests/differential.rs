@@ -325,7 +325,7 @@ fn node_exporter_serves_the_agent_s_textfile() {
                 return seen;
             }
             assert!(std::time::Instant::now() < end, "{body}");
-            std::thread::yield_now();
+            support::pause();
         }
     };
     let value = |seen: &[Series], family: &str, state: Option<&str>| {

@@ -70,7 +70,7 @@ impl Rig {
         let end = Instant::now() + BOUND;
         while !get(&self.agent.address, "/metrics").1.contains(&labels) {
             assert!(Instant::now() < end, "no {labels}");
-            std::thread::yield_now();
+            support::pause();
         }
     }
 
@@ -87,7 +87,7 @@ impl Rig {
                 "no {want:?} of {job}: {nccl:#?}\n{}",
                 self.agent.log()
             );
-            std::thread::yield_now();
+            support::pause();
         }
     }
 }

@@ -171,7 +171,7 @@ fn ready(case: &Case) {
     let end = Instant::now() + Duration::from_secs(60);
     while get(&case.agent.address, "/readyz").0 != 200 {
         assert!(Instant::now() < end, "{}: no full window", case.name);
-        std::thread::yield_now();
+        support::pause();
     }
 }
 

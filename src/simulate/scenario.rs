@@ -250,7 +250,8 @@ fn uid(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::check::CHECKS;
-    use crate::simulate::{Node, NodeSpec, preset};
+    use crate::simulate::NodeSpec;
+    use crate::simulate::tests::written;
     use std::collections::BTreeSet;
 
     fn first(step: &Step) -> f64 {
@@ -260,9 +261,8 @@ mod tests {
 
     /// Applies each step once, in the order of time, and returns the node's state.
     fn performed(scenario: &Scenario) -> (NodeSpec, NodeSpec) {
-        let dir = tempfile::tempdir().unwrap();
-        let spec = preset(&scenario.preset).unwrap();
-        let mut node = Node::write(spec.clone(), dir.path()).unwrap();
+        let (_dir, mut node) = written(&scenario.preset);
+        let spec = node.spec().clone();
         let mut steps: Vec<&Step> = scenario.steps.iter().collect();
         steps.sort_by(|a, b| first(a).total_cmp(&first(b)));
         let events = steps.iter().flat_map(|step| &step.events);

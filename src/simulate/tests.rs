@@ -3,7 +3,7 @@
 use super::*;
 use std::path::{Path, PathBuf};
 
-fn written(name: &str) -> (tempfile::TempDir, Node) {
+pub(super) fn written(name: &str) -> (tempfile::TempDir, Node) {
     // In memory where there is such a place: the larger nodes have thousands of files.
     let dir = tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())

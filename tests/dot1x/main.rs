@@ -180,7 +180,7 @@ fn through_a_mount_as_in_a_pod() {
             begin.elapsed() < PATIENCE,
             "wpa_supplicant leaves its directory"
         );
-        std::thread::yield_now();
+        support::pause();
     }
     let said = bench.net.look(other.path());
     assert_eq!(said.dot1x(), "nothing");

@@ -71,7 +71,7 @@ impl Drop for Running {
         self.signal(nix::sys::signal::Signal::SIGTERM);
         let begin = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && begin.elapsed() < Duration::from_secs(5) {
-            std::thread::yield_now();
+            crate::support::pause();
         }
         let _ = self.0.kill();
         let _ = self.0.wait();

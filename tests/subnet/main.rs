@@ -63,7 +63,7 @@ fn until(agent: &Server, wanted: impl Fn(&Value) -> bool) -> Value {
             return report;
         }
         assert!(begin.elapsed() < PATIENCE, "{report:#}");
-        std::thread::yield_now();
+        support::pause();
     }
 }
 

@@ -16,6 +16,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A temporary directory, in memory where there is such a place: larger nodes have thousands of
 /// files.
@@ -31,6 +32,11 @@ pub fn node(name: &str) -> (tempfile::TempDir, Node) {
     let spec = preset(name).unwrap_or_else(|| panic!("no preset {name}"));
     let node = Node::write(spec, dir.path()).expect("the node is written");
     (dir, node)
+}
+
+/// Between two looks of a bounded wait. Without it the waits of a few tests keep all cores busy.
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
 }
 
 /// One GET; status line's code and body.
