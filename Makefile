@@ -19,7 +19,7 @@ HOST_TESTS := differential dot1x lldp subnet
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
-.PHONY: help demo demo-stack build static rig release deps check lint test-unit test-rules test-manifests \
+.PHONY: help demo demo-stack build static rig release deps check lint test-unit unit-built test-rules test-manifests \
     test test-faults test-faults-all test-host test-slurm test-alerts test-dashboards test-page test-packages test-stack \
     test-vm test-arm64 \
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz soak
@@ -85,7 +85,11 @@ release: ## dist/: binaries, packages, image and chart for amd64 and arm64, with
 deps: ## install the Debian packages that the suites need (root, apt)
 	tests/deps
 
-check: lint test-unit test-rules test-manifests ## what every commit passes: no root, no apt, minutes
+# Suites that share the cores: each allows for a busy machine.
+SEVERAL := $(MAKE) --no-print-directory --output-sync --keep-going
+
+check: lint unit-built ## what every commit passes: no root, no apt, minutes
+	@$(SEVERAL) -j5 $(UNIT) test-manifests test-rules
 
 lint:
 	cargo fmt --check
@@ -97,12 +101,15 @@ lint:
 TEST_TMPDIR = $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
 # Half of them mostly wait for an agent: several at a time, the longest first.
-LONGEST := agent laws kube_api demo shapes nccl_memory log_files lib
-test-unit: export TMPDIR = $(TEST_TMPDIR)
-test-unit: ## unit, golden, layering and docs tests
-	cargo test --locked --lib --bins $(addprefix --test ,$(UNIT_TESTS)) --no-run
-	@$(MAKE) --no-print-directory -j5 --output-sync --keep-going $(addprefix unit/,$(LONGEST) $(filter-out $(LONGEST),$(UNIT_TESTS)))
+LONGEST := laws agent shapes kube_api nccl_memory demo expect broken_nodes log_files lib
+UNIT := $(addprefix unit/,$(LONGEST) $(filter-out $(LONGEST),$(UNIT_TESTS)))
+test-unit: unit-built ## unit, golden, layering and docs tests
+	@$(SEVERAL) -j5 $(UNIT)
 
+unit-built:
+	cargo test --locked --lib --bins $(addprefix --test ,$(UNIT_TESTS)) --no-run
+
+unit/%: export TMPDIR = $(TEST_TMPDIR)
 unit/lib:
 	@cargo test --quiet --locked --lib --bins
 
@@ -115,8 +122,10 @@ test-rules: ## alerting rules by promtool
 test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
 
-test: deps check test-faults test-host test-slurm test-alerts test-dashboards test-page test-packages test-stack \
-    test-vm ## everything but the system suites
+# The virtual machines compute, most others wait.
+test: deps check rig ## everything but the system suites
+	@$(SEVERAL) -j2 test-vm test-packages test-slurm test-page test-faults test-host test-dashboards
+	@$(MAKE) --no-print-directory test-alerts test-stack
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
 test-faults: ## the fault matrix: a part of its rows (root)
@@ -134,7 +143,7 @@ test-host: ## network namespaces, hostapd and wpa_supplicant, lldpd, opensm over
 test-slurm: rig ## `selvage slurm health` under a real slurmctld and ten slurmd (root)
 	tests/slurm/run $(RIG)
 
-test-alerts: test-rules ## the rules, inhibition and paging on a real Alertmanager, and that each test can fail
+test-alerts: ## inhibition and paging on a real Alertmanager, and that each test of the rules can fail
 	tests/alerts/run test_inhibition test_breakages
 	tests/alerts/run test_paging # alone: its time runs 20 times faster
 
