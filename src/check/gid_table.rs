@@ -31,7 +31,7 @@ fn kind_name(kind: u64) -> &'static str {
 /// up and the table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond, and where
 /// virtual functions work, the function that they are of may go without.
 fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
-    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+    let netdev = port.netdev?;
     let table = table(context, port)?;
     let judged = port.is_roce() && port.is_active() && netdev.master.is_none();
     if !judged || untyped(table) > 0 {

@@ -88,6 +88,7 @@ mod pcie_link;
 mod peers;
 mod pfc;
 pub mod policy;
+mod port;
 pub mod preflight;
 pub mod profile;
 mod retransmission;
@@ -103,8 +104,9 @@ pub mod xid_seen;
 #[cfg(test)]
 mod testing;
 
-pub use context::{Context, PortView};
+pub use context::Context;
 pub use policy::Policy;
+pub use port::PortView;
 
 use crate::units::Millis;
 use profile::Profile;

@@ -113,7 +113,7 @@ fn slow_path(
         return Some(found);
     }
     let (carried, at) = path(context, rail)?;
-    let rate = needed(rail, context.rate(rail)?.0);
+    let rate = needed(rail, rail.judged_rate()?.0);
     // Headers take their part, so a path that equals the port is tight and still a design.
     if carried as f64 >= rate as f64 * 0.9 {
         return None;

@@ -1,7 +1,6 @@
 //! Which counters are exported by default. A fixed choice by driver and link layer, never by value:
 //! a series that appears with its first error has lost that error for `rate()`.
 
-use super::port_view::ReportedPort;
 use crate::data_files::embedded;
 use crate::observe::counters::{Counts, PMA_SATURATING, PortCounters};
 use crate::observe::rdma::LinkLayer;
@@ -87,11 +86,8 @@ pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
 
 /// Error counters of a port that are not zero, by name: all of PMA's that saturate but the
 /// congestion and management ones, and the driver's own of the table.
-pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
-    let Some(counters) = port.counters else {
-        return BTreeMap::new();
-    };
-    let hw = hw_selection(&port.device.driver);
+pub fn nonzero_errors(driver: &str, counters: &PortCounters) -> BTreeMap<String, u64> {
+    let hw = hw_selection(driver);
     let is_error = |name: &str| hw.is_some_and(|hw| hw.errors.contains(&name));
     let sticks = |name: &str| PMA_SATURATING.iter().any(|(known, _)| *known == name);
     let pma = counters.pma.iter().filter(|(name, _)| {

@@ -3,16 +3,16 @@
 use super::{Exposition, series};
 use crate::observe::pci::PcieLink;
 use crate::report::Report;
-use crate::report::port_view::ReportedPort;
+use crate::report::port_view::PortView;
 use std::collections::BTreeSet;
 
-pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
+pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
     let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
         return;
     };
     out.push("selvage_gpus", &[], pci.gpus.len());
     // Bridges are among the functions too; their ends say the same of the link.
-    let nics = ports.iter().filter_map(ReportedPort::pci);
+    let nics = ports.iter().filter_map(PortView::address);
     let gpus = pci.gpus.iter().map(ToString::to_string);
     for address in gpus.chain(nics).collect::<BTreeSet<String>>() {
         let Some(function) = pci.functions.get(&address) else {
