@@ -13,7 +13,7 @@ use crate::observe::netdev::NetdevFacts;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Stamped;
-use crate::observe::snapshot::{NetnsMode, Snapshot, SourceHealth};
+use crate::observe::snapshot::{NetnsMode, Snapshot};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
@@ -45,8 +45,6 @@ pub struct Context<'a> {
     /// Id and timing of the check that judges; none before [`Context::of_check`].
     check: (&'static str, Timing),
     ports: Rc<[PortView<'a>]>,
-    /// Whether no source stalls or fails: then nothing read is too old.
-    all_answer: bool,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
 
@@ -70,7 +68,6 @@ impl<'a> Context<'a> {
             offer: None,
             check: ("", Timing::default()),
             ports: Rc::default(),
-            all_answer: !snapshot.sources.values().any(SourceHealth::fails),
             gpudirect_verdict: Rc::default(),
         };
         let ports = PortView::all(snapshot, roles, (now, policy.stale_after.0));
@@ -80,7 +77,6 @@ impl<'a> Context<'a> {
     }
 
     /// The same moment for one check, whose id and timing its candidates have.
-    #[must_use]
     pub fn of_check(&self, check: &Check) -> Self {
         Context {
             check: (check.id, (check.timing)(self.policy)),
@@ -208,7 +204,6 @@ impl<'a> Context<'a> {
 
     /// The same, but as of the last sample where the source has stalled or fails: what was judged
     /// then stays, and nothing is made of a window that slides over no data.
-    #[must_use]
     pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
         let sampled = at.map(|at| Stamped { at, value: () });
         let stale = sampled.filter(|stamp| !self.is_fresh(stamp, source, subject));
@@ -219,28 +214,20 @@ impl<'a> Context<'a> {
     }
 
     /// As of the last sample of a port's counters.
-    #[must_use]
     pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
         let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
         self.as_of(at, "counters", &port.key.device.0)
     }
 
     /// As of the last sample of a network device's statistics.
-    #[must_use]
     pub fn as_of_ethtool(&self, netdev: &str) -> Context<'a> {
         let at = self.snapshot.ethtool.get(netdev).map(|stamp| stamp.at);
         self.as_of(at, "ethtool", netdev)
     }
 
     fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
-        let (now, stale_after) = (self.now, self.policy.stale_after.0);
-        let of = (source, subject);
-        self.all_answer || self.snapshot.is_fresh(stamp.at, of, now, stale_after)
-    }
-
-    /// Health of a source for a subject, or for the whole node.
-    pub fn health(&self, source: &str, subject: &str) -> Option<&'a SourceHealth> {
-        self.snapshot.health(source, subject)
+        let (of, stale_after) = ((source, subject), self.policy.stale_after.0);
+        self.snapshot.is_fresh(stamp.at, of, self.now, stale_after)
     }
 
     /// A network device's facts, unless too old.
@@ -312,14 +299,12 @@ impl<'a> Context<'a> {
 
 impl Candidate {
     /// With one more thing seen.
-    #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
         self.evidence.insert(name.to_string(), value.into());
         self
     }
 
     /// With what was expected, and where that is known from.
-    #[must_use]
     pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Because) -> Self {
         let value = value.into();
         self.expected = Some(Expected { value, because });
@@ -327,7 +312,6 @@ impl Candidate {
     }
 
     /// With another remedy than the reason's own, and its first step.
-    #[must_use]
     pub fn fix(mut self, action: Action, remedy: impl Into<String>) -> Self {
         self.action = action;
         self.remedy = remedy.into();
@@ -335,7 +319,6 @@ impl Candidate {
     }
 
     /// With one more thing, where it was seen.
-    #[must_use]
     pub fn with_some(self, name: &str, value: Option<impl Into<serde_json::Value>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -344,14 +327,12 @@ impl Candidate {
     }
 
     /// With another weight than the reason's own.
-    #[must_use]
     pub fn weighing(mut self, weight: Weight) -> Self {
         self.weight = weight;
         self
     }
 
     /// With something to look for first, time-wise.
-    #[must_use]
     pub fn raised_after(mut self, raise_after: Duration) -> Self {
         self.timing.raise_after = raise_after;
         self

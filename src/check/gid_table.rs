@@ -77,7 +77,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
     let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
     let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
-        let health = context.health("gids", &port.key.device.0)?;
+        let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
         return (health.fails() || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
     };

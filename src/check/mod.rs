@@ -88,7 +88,7 @@ mod pcie_link;
 mod peers;
 mod pfc;
 pub mod policy;
-mod port;
+pub mod port;
 pub mod preflight;
 pub mod profile;
 mod retransmission;
@@ -204,6 +204,7 @@ pub struct Timing {
 }
 
 /// What a check says of this moment, before any waiting.
+#[must_use]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// The check's id, such as `link_state`.

@@ -1,6 +1,6 @@
 //! One port with the known facts about it, as checks judge it and outputs show it.
 
-use super::roles::{Role, RoleFacts};
+use super::roles::{Proof, Role, RoleFacts};
 use super::{Weight, word};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
@@ -203,4 +203,28 @@ impl<'a> PortView<'a> {
     pub fn last_edge(&self) -> Option<Millis> {
         self.history?.edges.back().map(|(at, _)| *at)
     }
+}
+
+/// What proves the fabric, by the roles.
+pub fn proof(
+    snapshot: &Snapshot,
+    history: &History,
+    roles: &BTreeMap<PortKey, RoleFacts>,
+) -> Proof {
+    let mut proof = Proof {
+        enumerated: snapshot.devices.is_some(),
+        ..Proof::default()
+    };
+    let ports = PortView::all(snapshot, roles, (snapshot.at, Duration::MAX));
+    for rail in ports.filter(|port| port.rail) {
+        let rail = rail.with_past(history);
+        let state = rail.state();
+        // A pod has its interface, and it was up before that.
+        let in_use = rail.is_in_a_pod() && rail.was_up();
+        let is_up = in_use || state.is_some_and(|state| rail.was_up() || state.is_up());
+        proof.rails += 1;
+        proof.read += usize::from(in_use || state.is_some());
+        proof.proven += usize::from(is_up);
+    }
+    proof
 }

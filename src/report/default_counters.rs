@@ -10,19 +10,15 @@ use std::sync::LazyLock;
 
 /// Everything in `default_counters.toml`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub struct Defaults {
     /// PMA files exported as bytes and packets of the port, not as counters.
-    #[serde(borrow)]
     pub pma_traffic: Vec<&'static str>,
     /// PMA files on InfiniBand.
-    #[serde(borrow)]
     pub pma_infiniband: Vec<&'static str>,
     /// PMA files on Ethernet.
-    #[serde(borrow)]
     pub pma_ethernet: Vec<&'static str>,
     /// ethtool statistics.
-    #[serde(borrow)]
     pub ethtool: Vec<&'static str>,
     /// Hardware counters by driver.
     pub hardware: Vec<HwSelection>,
@@ -36,10 +32,9 @@ pub struct HwSelection {
     /// Driver as the kernel names it, or what its name begins with.
     pub driver: &'static str,
     /// Loss, timeouts and failures: also shown as errors in `/report`.
-    #[serde(borrow)]
     pub errors: Vec<&'static str>,
     /// Congestion signs of Ethernet ports, which a healthy port has too.
-    #[serde(borrow, default)]
+    #[serde(default)]
     pub congestion: Vec<&'static str>,
 }
 
@@ -49,9 +44,7 @@ pub struct HwSelection {
 struct Traffic {
     family: &'static str,
     pma: &'static str,
-    #[serde(borrow)]
     hardware: Vec<&'static str>,
-    #[serde(borrow)]
     sum: Vec<&'static str>,
 }
 

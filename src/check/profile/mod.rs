@@ -97,7 +97,7 @@ pub enum Fabric {
 impl Fabric {
     /// So many rails of it, for people: `8 RoCE rails`.
     pub fn so_many(self, count: usize) -> String {
-        let rails = table::facts(self).rails;
+        let rails = self.facts().rails;
         let one = rails.strip_suffix('s').filter(|_| count == 1);
         format!("{count} {}", one.unwrap_or(rails))
     }

@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::report::port_view::{self, PortView};
 use crate::units::Bdf;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Rows of one group; more go to another group, so that none is taller than a screen.
 const MAX_ROWS: usize = 8;
@@ -307,25 +307,18 @@ fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -
     };
     let gpu_places: Vec<Place<'_>> = gpus.iter().map(of_gpu).collect();
     let port_places: Vec<Place<'_>> = ports.iter().map(of_port).collect();
-    // Cards and switches below each root port.
-    let mut roots: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<Option<&str>>)> = BTreeMap::new();
-    for place in gpu_places.iter().chain(&port_places) {
-        if let Some(root) = place.root_port {
-            let (cards, switches) = roots.entry(root).or_default();
-            cards.insert(&place.card);
-            switches.insert(place.switch);
-        }
-    }
     let above = |place: &Place<'_>| {
-        let root = place.root_port;
-        let below = root.and_then(|root| Some((root, roots.get(root)?)));
-        match (below, place.switch) {
-            (None, _) => Above::Unseen,
-            (Some((_, (cards, _))), _) if cards.len() < 2 => Above::Numa,
-            (Some((_, (_, switches))), Some(switch)) if switches.len() == 1 => {
+        let Some(root) = place.root_port else {
+            return Above::Unseen;
+        };
+        let all = gpu_places.iter().chain(&port_places);
+        let below: Vec<&Place<'_>> = all.filter(|of| of.root_port == Some(root)).collect();
+        match place.switch {
+            _ if below.iter().all(|of| of.card == place.card) => Above::Numa,
+            Some(switch) if below.iter().all(|of| of.switch == place.switch) => {
                 Above::Switch(switch.to_string())
             }
-            (Some((root, _)), _) => Above::RootPort(root.to_string()),
+            _ => Above::RootPort(root.to_string()),
         }
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
