@@ -249,9 +249,9 @@ fn without_excluded_kinds<'a>(mut ports: Vec<Port<'a>>, told: &Roles) -> Vec<Por
     ports
 }
 
-/// Leaves out the Ethernet ports of cards with an InfiniBand one, too (VPI): they are for storage or
-/// management. Where few of the cards with several ports are so, a
-/// port is in the wrong mode rather than meant for something else, and stays.
+/// Leaves out the Ethernet ports of cards that have an InfiniBand one, too (VPI): they are for storage or
+/// management. Where few of the cards with several ports are so, a port is in the wrong mode rather than
+/// meant for something else, and stays.
 fn without_those_of_another_layer<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -> Vec<Port<'a>> {
     let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
     for port in &ports {
