@@ -12,7 +12,7 @@ use crate::readiness::State;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
-use crate::report::metrics::{AgentStats, Options};
+use crate::report::metrics::AgentStats;
 use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Followed, Plan, Remembered, Sampler};
 use crate::source::kernel_log::follow::Way;
@@ -109,7 +109,7 @@ pub async fn run(
         cluster: cluster.link.status.clone(),
         rendered: Default::default(),
         stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
-        options: metrics_options(&config),
+        detail: metrics_detail(&config),
         limits: Limits::default(),
         guard,
         hosts: serve::hosts(&config).await,
@@ -461,12 +461,11 @@ pub fn plan(config: &Config) -> Plan {
 }
 
 /// How much is exported.
-pub fn metrics_options(config: &Config) -> Options {
-    let detail = match config.counters.full {
+pub fn metrics_detail(config: &Config) -> Detail {
+    match config.counters.full {
         true => Detail::Full,
         false => Detail::Default,
-    };
-    Options { detail }
+    }
 }
 
 #[cfg(test)]

@@ -196,7 +196,7 @@ impl Evaluator {
         let verdict = readiness::fold(
             &findings,
             FoldInputs {
-                proof: roles::proof(snapshot, &self.history, &roles),
+                proof: crate::check::port::proof(snapshot, &self.history, &roles),
                 expected_rails: self.policy.expect.rails,
                 full_window,
                 no_fabric: judged.no_fabric,

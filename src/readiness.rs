@@ -65,17 +65,13 @@ impl Verdict {
             reasons: vec![why.reason.to_string()],
         }
     }
-
-    fn unknown(why: ReasonDoc) -> Self {
-        Verdict::of(State::Unknown, why)
-    }
 }
 
 /// Folds findings into one verdict. Failing beats Unknown beats Degraded; Ready needs proof. Where
 /// there is certainly no fabric, what cannot be told says nothing against that.
 pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     if !inputs.full_window {
-        return Verdict::unknown(STARTING);
+        return Verdict::of(State::Unknown, STARTING);
     }
     let order = [
         (Status::Failing, State::Unready),
@@ -84,7 +80,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     ];
     for (status, state) in order {
         if state == State::Degraded && inputs.settling == Some(Status::Failing) {
-            return Verdict::unknown(SETTLING);
+            return Verdict::of(State::Unknown, SETTLING);
         }
         if inputs.no_fabric && state == State::Unknown {
             continue;
@@ -105,7 +101,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     }
     let proof = inputs.proof;
     if inputs.settling.is_some() {
-        Verdict::unknown(SETTLING)
+        Verdict::of(State::Unknown, SETTLING)
     } else if (proof.enumerated && inputs.expected_rails == Some(0)) || proof.proven > 0 {
         Verdict {
             state: State::Ready,
@@ -114,11 +110,11 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     } else if inputs.no_fabric {
         Verdict::of(State::NoFabric, NOT_A_FABRIC_NODE)
     } else if proof.read > 0 {
-        Verdict::unknown(NO_ACTIVE_RAIL)
+        Verdict::of(State::Unknown, NO_ACTIVE_RAIL)
     } else if proof.enumerated && proof.rails == 0 {
-        Verdict::unknown(NO_FABRIC)
+        Verdict::of(State::Unknown, NO_FABRIC)
     } else {
-        Verdict::unknown(NO_DATA)
+        Verdict::of(State::Unknown, NO_DATA)
     }
 }
 
@@ -323,6 +319,9 @@ mod tests {
             full_window: false,
             ..PROVEN
         };
-        assert_eq!(fold(&failing, inputs), Verdict::unknown(STARTING));
+        assert_eq!(
+            fold(&failing, inputs),
+            Verdict::of(State::Unknown, STARTING)
+        );
     }
 }

@@ -4,21 +4,19 @@ use super::expected::{Because, Expected};
 use super::gpudirect::{self, GpuDirectVerdict};
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
+use super::port::PortView;
 use super::profile::Profile;
 use super::{Action, Candidate, Check, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::{Role, RoleFacts};
-use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::history::{History, PortHistory, ports_of};
-use crate::observe::lldp::Neighbor;
+use crate::observe::history::History;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::node_resources::NodeResources;
-use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort, true_rate};
+use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Stamped;
-use crate::observe::snapshot::{NetnsMode, Snapshot, SourceHealth};
+use crate::observe::snapshot::{NetnsMode, Snapshot};
 use crate::observe::track::{Increase, Track, Window};
-use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis, PortKey};
+use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Included};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -47,114 +45,7 @@ pub struct Context<'a> {
     /// Id and timing of the check that judges; none before [`Context::of_check`].
     check: (&'static str, Timing),
     ports: Rc<[PortView<'a>]>,
-    /// Whether no source stalls or fails: then nothing read is too old.
-    all_answer: bool,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
-}
-
-/// One port with the known facts about it.
-#[derive(Debug, Clone)]
-pub struct PortView<'a> {
-    /// RDMA device that the port belongs to.
-    pub device: &'a RdmaDevice,
-    /// Facts about the port itself.
-    pub port: &'a RdmaPort,
-    /// Identity of the port, stable over renames.
-    pub key: PortKey,
-    /// For people: `mlx5_3/1`.
-    pub subject: String,
-    /// Whether it is a rail.
-    pub rail: bool,
-    /// Its state as last read, unless that is too old to go by.
-    pub link: Option<&'a LinkFacts>,
-    /// When its counters were last read.
-    pub counted_at: Option<Millis>,
-    /// What earlier snapshots showed of the port; `None` before the first one.
-    pub history: Option<&'a PortHistory>,
-    /// The past of its network device's statistics, by the names of
-    /// [`ethtool_names`](crate::observe::history::ethtool_names).
-    pub statistics: Option<&'a BTreeMap<String, Track>>,
-}
-
-impl<'a> PortView<'a> {
-    /// EFA hard-codes its port's state (efa_query_port): it is never evidence.
-    pub fn is_efa(&self) -> bool {
-        self.device.driver.starts_with("efa")
-    }
-
-    /// RoCE, that is Ethernet without iWARP (node type 4, RNIC) and without gVNICs.
-    pub fn is_roce(&self) -> bool {
-        self.port.link_layer == LinkLayer::Ethernet
-            && self.device.node_type != Some(4)
-            && !self.device.is_gvnic()
-    }
-
-    /// A gVNIC whose interface a pod has: nothing of it can be seen from here, and nothing is wrong.
-    pub fn is_in_a_pod(&self) -> bool {
-        self.device.is_gvnic() && self.port.netdev.is_none()
-    }
-
-    /// Its logical state, if that was read.
-    pub fn state(&self) -> Option<PortState> {
-        self.link.and_then(|link| link.state.value()).copied()
-    }
-
-    /// Whether it is known to carry traffic.
-    pub fn is_active(&self) -> bool {
-        self.state().is_some_and(PortState::is_up)
-    }
-
-    /// Whether it may carry traffic, for all that is known.
-    pub fn may_be_active(&self) -> bool {
-        let state = self.state().filter(|state| *state != PortState::Unknown);
-        state.is_none_or(PortState::is_up)
-    }
-
-    /// Whether its link layer is InfiniBand's.
-    pub fn is_infiniband(&self) -> bool {
-        self.port.link_layer == LinkLayer::Infiniband
-    }
-
-    /// Whether it was active at some moment of this boot.
-    pub fn was_up(&self) -> bool {
-        self.history.is_some_and(|history| history.ever_active)
-    }
-
-    /// Address of its PCI function, if it has one.
-    pub fn address(&self) -> Option<String> {
-        Some(self.device.pci?.to_string())
-    }
-
-    /// Weight of what is said of it: only rails move the verdict.
-    pub fn weight(&self) -> Weight {
-        Weight::counting_if(self.rail)
-    }
-
-    /// One of its counters, if it was ever read: PMA by file name, hardware counters as `hw.NAME`.
-    pub fn counter(&self, name: &str) -> Option<&'a Track> {
-        self.history?.counters.get(name)
-    }
-
-    /// A statistic of its network device.
-    pub fn statistic(&self, name: &str) -> Option<&'a Track> {
-        self.statistics?.get(name)
-    }
-
-    /// Statistics of its network device's priorities: priority, name and past of each.
-    pub fn priority_statistics(&self) -> impl Iterator<Item = (u8, &'a str, &'a Track)> {
-        let named = |(name, track): (&'a String, &'a Track)| {
-            let (priority, statistic) = name.strip_prefix("prio")?.split_once('.')?;
-            Some((priority.parse().ok()?, statistic, track))
-        };
-        let all = self.statistics.into_iter();
-        all.flat_map(|tracks| tracks.range::<str, _>((Included("prio"), Excluded("priq"))))
-            .filter_map(named)
-    }
-
-    /// Moment of the last link edge that was seen.
-    pub fn last_edge(&self) -> Option<Millis> {
-        self.history?.edges.back().map(|(at, _)| *at)
-    }
 }
 
 impl<'a> Context<'a> {
@@ -177,18 +68,15 @@ impl<'a> Context<'a> {
             offer: None,
             check: ("", Timing::default()),
             ports: Rc::default(),
-            all_answer: !snapshot.sources.values().any(SourceHealth::fails),
             gpudirect_verdict: Rc::default(),
         };
-        context.ports = ports_of(snapshot)
-            .map(|(device, port)| context.view(device, port))
-            .collect();
+        let ports = PortView::all(snapshot, roles, (now, policy.stale_after.0));
+        context.ports = ports.map(|port| port.with_past(history)).collect();
         context.gpudirect_verdict = Rc::new(gpudirect::verdict(&context));
         context
     }
 
     /// The same moment for one check, whose id and timing its candidates have.
-    #[must_use]
     pub fn of_check(&self, check: &Check) -> Self {
         Context {
             check: (check.id, (check.timing)(self.policy)),
@@ -254,7 +142,7 @@ impl<'a> Context<'a> {
     ) -> Candidate {
         let about = (port.key.to_string(), port.subject.clone());
         let mut message = message.into();
-        let neighbor = self.neighbor(port);
+        let neighbor = port.neighbor;
         if let Some(neighbor) = neighbor.filter(|_| LINK_CHECKS.contains(&self.check.0)) {
             message += &format!("; at the other end: {neighbor}");
         }
@@ -270,22 +158,6 @@ impl<'a> Context<'a> {
     /// Which path GPUDirect RDMA can take on this node: judged once a moment.
     pub fn gpudirect_verdict(&self) -> &GpuDirectVerdict {
         &self.gpudirect_verdict
-    }
-
-    fn view(&self, device: &'a RdmaDevice, port: &'a RdmaPort) -> PortView<'a> {
-        let key = device.port_key(port.number);
-        let link = self.snapshot.links.get(&key);
-        PortView {
-            device,
-            port,
-            subject: format!("{}/{}", device.name, port.number),
-            rail: self.is_rail(&key),
-            link: link.and_then(|link| self.fresh(link, "link", &key.device.0)),
-            counted_at: self.snapshot.counters.get(&key).map(|stamp| stamp.at),
-            history: self.history.port(&key),
-            statistics: (port.netdev.as_ref()).and_then(|name| self.history.netdevs.get(name)),
-            key,
-        }
     }
 
     /// RDMA devices that are there.
@@ -332,7 +204,6 @@ impl<'a> Context<'a> {
 
     /// The same, but as of the last sample where the source has stalled or fails: what was judged
     /// then stays, and nothing is made of a window that slides over no data.
-    #[must_use]
     pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
         let sampled = at.map(|at| Stamped { at, value: () });
         let stale = sampled.filter(|stamp| !self.is_fresh(stamp, source, subject));
@@ -343,47 +214,25 @@ impl<'a> Context<'a> {
     }
 
     /// As of the last sample of a port's counters.
-    #[must_use]
     pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
-        self.as_of(port.counted_at, "counters", &port.key.device.0)
+        let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
+        self.as_of(at, "counters", &port.key.device.0)
     }
 
     /// As of the last sample of a network device's statistics.
-    #[must_use]
     pub fn as_of_ethtool(&self, netdev: &str) -> Context<'a> {
         let at = self.snapshot.ethtool.get(netdev).map(|stamp| stamp.at);
         self.as_of(at, "ethtool", netdev)
     }
 
     fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
-        let (now, stale_after) = (self.now, self.policy.stale_after.0);
-        let of = (source, subject);
-        self.all_answer || self.snapshot.is_fresh(stamp.at, of, now, stale_after)
-    }
-
-    /// Health of a source for a subject, or for the whole node.
-    pub fn health(&self, source: &str, subject: &str) -> Option<&'a SourceHealth> {
-        self.snapshot.health(source, subject)
+        let (of, stale_after) = ((source, subject), self.policy.stale_after.0);
+        self.snapshot.is_fresh(stamp.at, of, self.now, stale_after)
     }
 
     /// A network device's facts, unless too old.
     pub fn netdev(&self, name: &str) -> Option<&'a NetdevFacts> {
         self.fresh(self.snapshot.netdevs.get(name)?, "netdev", name)
-    }
-
-    /// What a network device's supplicant says, as of its last read. Another supplicant's failure
-    /// says nothing of this one; a read that hangs leaves nothing known.
-    pub fn dot1x(&self, name: &str) -> Option<&'a Dot1xFacts> {
-        let told = self.snapshot.dot1x.get(name)?.value.value()?;
-        let hangs = (self.health("dot1x", "")).is_some_and(|health| health.stalled_since.is_some());
-        (!hangs).then_some(told)
-    }
-
-    /// What is at the other end of a rail's cable, or was before its link went down.
-    pub fn neighbor(&self, port: &PortView<'_>) -> Option<&'a Neighbor> {
-        let netdev = port.port.netdev.as_deref();
-        let found = (self.snapshot).neighbor(&port.key, netdev, port.is_active());
-        found.filter(|_| port.rail)
     }
 
     /// PCI facts, unless too old.
@@ -423,17 +272,6 @@ impl<'a> Context<'a> {
         )
     }
 
-    /// The rate to go by ([`true_rate`]); none while the port is not up.
-    pub fn rate(&self, port: &PortView<'_>) -> Option<BitsPerSec> {
-        if !port.is_active() || port.is_efa() {
-            return None;
-        }
-        let told = port.link?.rate.value()?.rate;
-        let netdev = (port.port.netdev.as_deref()).and_then(|name| self.netdev(name));
-        let speed = netdev.and_then(|netdev| netdev.speed_mbps.value()).copied();
-        true_rate(port.port.link_layer, &port.device.driver, told, speed)
-    }
-
     /// Increase above the limit, if there is one.
     pub fn above(&self, track: Option<&Track>, limit: Limit) -> Option<Increase> {
         let increase = self.increase_since(track?, limit.within.0, None)?;
@@ -461,14 +299,12 @@ impl<'a> Context<'a> {
 
 impl Candidate {
     /// With one more thing seen.
-    #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
         self.evidence.insert(name.to_string(), value.into());
         self
     }
 
     /// With what was expected, and where that is known from.
-    #[must_use]
     pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Because) -> Self {
         let value = value.into();
         self.expected = Some(Expected { value, because });
@@ -476,7 +312,6 @@ impl Candidate {
     }
 
     /// With another remedy than the reason's own, and its first step.
-    #[must_use]
     pub fn fix(mut self, action: Action, remedy: impl Into<String>) -> Self {
         self.action = action;
         self.remedy = remedy.into();
@@ -484,7 +319,6 @@ impl Candidate {
     }
 
     /// With one more thing, where it was seen.
-    #[must_use]
     pub fn with_some(self, name: &str, value: Option<impl Into<serde_json::Value>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -493,14 +327,12 @@ impl Candidate {
     }
 
     /// With another weight than the reason's own.
-    #[must_use]
     pub fn weighing(mut self, weight: Weight) -> Self {
         self.weight = weight;
         self
     }
 
     /// With something to look for first, time-wise.
-    #[must_use]
     pub fn raised_after(mut self, raise_after: Duration) -> Self {
         self.timing.raise_after = raise_after;
         self

@@ -77,7 +77,8 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
 /// Before the first answer nothing is known of the bus, and the first full window waits for it. A
 /// finding raised meanwhile would outlast the answer, as every finding is held.
 fn is_unasked(context: &Context<'_>) -> bool {
-    (context.health("pci", "")).is_some_and(|health| health.last_ok.is_none() && !health.fails())
+    (context.snapshot.health("pci", ""))
+        .is_some_and(|health| health.last_ok.is_none() && !health.fails())
 }
 
 /// Out of sight often and long enough that it is not a driver reload.

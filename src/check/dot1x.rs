@@ -14,7 +14,7 @@ pub(super) fn judge(
     port: &PortView<'_>,
     doc: &ReasonDoc,
 ) -> Option<Candidate> {
-    let (name, facts) = shut_out(context, port).filter(|_| port.is_active())?;
+    let (name, facts) = shut_out(port).filter(|_| port.is_active())?;
     let evidence = evidence(context, port);
     if evidence.is_none() && !facts.tries() {
         return None;
@@ -45,11 +45,10 @@ pub(super) fn judge(
 /// A link that is down, with what the supplicant says: a switch may take the link from a port that
 /// failed to authenticate.
 pub(super) fn explain(
-    context: &Context<'_>,
     (port, doc): (&PortView<'_>, &ReasonDoc),
     mut candidate: Candidate,
 ) -> Candidate {
-    let Some((name, facts)) = shut_out(context, port) else {
+    let Some((name, facts)) = shut_out(port) else {
         return candidate;
     };
     // An attempt in which a method was chosen had a link; one without may have failed for want of it.
@@ -68,9 +67,9 @@ pub(super) fn explain(
     candidate.with("dot1x", told)
 }
 
-fn shut_out<'a>(context: &Context<'a>, port: &PortView<'a>) -> Option<(&'a str, &'a Dot1xFacts)> {
+fn shut_out<'a>(port: &PortView<'a>) -> Option<(&'a str, &'a Dot1xFacts)> {
     let name = port.port.netdev.as_deref()?;
-    let facts = context.dot1x(name)?;
+    let facts = port.dot1x?;
     (facts.authorized == Some(false)).then_some((name, facts))
 }
 
@@ -80,8 +79,8 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> 
         return Some("it was authorized earlier this boot");
     }
     let authorized = |port: &PortView<'_>| {
-        let facts = (port.port.netdev.as_deref()).and_then(|name| context.dot1x(name));
-        facts.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
+        let dot1x = port.dot1x;
+        dot1x.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
     };
     let peers = peers::among(context, port, |other| Some(authorized(other)));
     (port.rail && majority(&peers) == Some(true)).then_some("rails like it are authorized")

@@ -31,7 +31,7 @@ fn kind_name(kind: u64) -> &'static str {
 /// up and the table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond, and where
 /// virtual functions work, the function that they are of may go without.
 fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
-    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+    let netdev = port.netdev?;
     let table = table(context, port)?;
     let judged = port.is_roce() && port.is_active() && netdev.master.is_none();
     if !judged || untyped(table) > 0 {
@@ -77,7 +77,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
     let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
     let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
-        let health = context.health("gids", &port.key.device.0)?;
+        let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
         return (health.fails() || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
     };

@@ -30,8 +30,8 @@ pub const SETTINGS: Shared = Shared {
         reasons: &[(PEERS, &DIFFER)],
     },
     evidence: "settings",
-    observed: |context, port| {
-        let facts = ipv4(context, port)?;
+    observed: |_, port| {
+        let facts = ipv4(port)?;
         Some(format!(
             "rp_filter {}, arp_ignore {}, arp_announce {}, arp_filter {}",
             facts.rp_filter?, facts.arp_ignore?, facts.arp_announce?, facts.arp_filter?
@@ -41,8 +41,8 @@ pub const SETTINGS: Shared = Shared {
 };
 
 /// IPv4 of a rail whose interface is here and stands for itself.
-fn ipv4<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a Ipv4Facts> {
-    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+fn ipv4<'a>(port: &PortView<'a>) -> Option<&'a Ipv4Facts> {
+    let netdev = port.netdev?;
     let judged = port.is_roce() && port.is_active() && netdev.master.is_none();
     judged.then_some(&netdev.ipv4)
 }
@@ -52,10 +52,10 @@ fn sharing<'a>(
     context: &'a Context<'_>,
     port: &PortView<'_>,
 ) -> impl Iterator<Item = &'a Ipv4Facts> {
-    let own = ipv4(context, port).map_or(&[][..], |facts| &facts.subnets);
+    let own = ipv4(port).map_or(&[][..], |facts| &facts.subnets);
     let key = port.key.clone();
     let others = context.rails().filter(move |other| other.key != key);
-    let others = others.filter_map(|other| ipv4(context, other));
+    let others = others.filter_map(|other| ipv4(other));
     others.filter(|other| other.subnets.iter().any(|subnet| own.contains(subnet)))
 }
 
@@ -68,7 +68,7 @@ const WRONG: [&str; 4] = [
 ];
 
 fn faults(context: &Context<'_>, port: &PortView<'_>) -> Option<[bool; 4]> {
-    let facts = ipv4(context, port)?;
+    let facts = ipv4(port)?;
     // With a rule for each source address, the test of the way back drops the wrong rails' answers.
     let (strict, by_route) = (facts.rp_filter? == 1, facts.arp_filter? > 0);
     let filtered = by_route || strict;
@@ -83,7 +83,7 @@ fn faults(context: &Context<'_>, port: &PortView<'_>) -> Option<[bool; 4]> {
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let facts = ipv4(context, port)?;
+    let facts = ipv4(port)?;
     let wrong = faults(context, port)?;
     let (what, _) = (WRONG.iter().zip(wrong)).find(|(_, wrong)| *wrong)?;
     let policy = &context.policy.retransmission;

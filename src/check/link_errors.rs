@@ -57,7 +57,7 @@ fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
     let shares: Vec<_> = shares.collect();
     let judged = shares.iter().filter_map(|(rail, share)| {
         let lane = rail.link?.rate.value()?;
-        let speed = context.rate(rail)?.0 / u64::from(lane.lanes?.max(1)) / 1_000_000_000;
+        let speed = rail.judged_rate()?.0 / u64::from(lane.lanes?.max(1)) / 1_000_000_000;
         let (_, limit, watch) = CORRECTED_LIMITS.iter().find(|(gbps, ..)| *gbps == speed)?;
         let peers = shares.iter().filter(|(other, _)| alike(rail, other));
         let mut peers: Vec<f64> = peers.map(|(_, share)| *share).collect();
@@ -97,7 +97,7 @@ fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration)
     let counted = rise("rx_bits_phy").filter(|bits| bits.by > 0);
     let received = match counted {
         Some(bits) => bits.by as f64,
-        None => context.rate(port)?.0 as f64 * corrected.over.as_secs_f64(),
+        None => port.judged_rate()?.0 as f64 * corrected.over.as_secs_f64(),
     };
     (corrected.over >= enough).then_some(corrected.by as f64 / received)
 }

@@ -36,7 +36,7 @@ pub const RATE: Row = Row {
     evidence: "rate_gbps",
     ..row(
         remembered::RATE,
-        |context, port| context.rate(port).map(|rate| rate.0),
+        |_, port| port.judged_rate().map(|rate| rate.0),
         &[
             (&[Because::Configured, Because::Shape], &BELOW_EXPECTED),
             (&[Because::Remembered], &BELOW_BEST),
@@ -51,7 +51,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
     let slow = [&BELOW_EXPECTED, &BELOW_PEERS, &LANES_REDUCED, &BELOW_BEST];
     found.extend(context.unseen_on_rails(&slow, |rail| {
-        rail.may_be_active() && context.rate(rail).is_none()
+        rail.may_be_active() && rail.judged_rate().is_none()
     }));
     found
 }
@@ -73,10 +73,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
     // A plane has one of them.
     let infiniband = port.rail && port.is_infiniband();
     let four_lanes = infiniband && !port.device.is_multi_plane();
-    let one_lane = four_lanes && own_lanes == Some(1) && context.rate(port).is_some();
+    let one_lane = four_lanes && own_lanes == Some(1) && port.judged_rate().is_some();
     let short = RATE.shortfall(context, port, rates);
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
-        let of_active = |other: &PortView<'_>| context.rate(other).and(lanes(other));
+        let of_active = |other: &PortView<'_>| other.judged_rate().and(lanes(other));
         let most_lanes = peers::among(context, port, of_active).into_iter().max();
         // RoCE has as many lanes as the speed that the switch's port is set to.
         let fewer = infiniband && own_lanes.is_some() && own_lanes < most_lanes;

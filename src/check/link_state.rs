@@ -92,20 +92,13 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
 }
 
 fn phys_state(port: &PortView<'_>) -> PhysState {
-    let read = port.link.and_then(|link| link.phys_state.value());
-    read.copied().unwrap_or(PhysState::Unknown)
+    port.phys_state().unwrap_or(PhysState::Unknown)
 }
 
-fn netdev_of<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a NetdevFacts> {
-    context.netdev(port.port.netdev.as_deref()?)
-}
-
-fn is_switched_off(context: &Context<'_>, port: &PortView<'_>) -> bool {
+fn is_switched_off(port: &PortView<'_>) -> bool {
     match port.port.link_layer {
         // RoCE reads Disabled for unplugged, too: only the interface knows.
-        LinkLayer::Ethernet => {
-            netdev_of(context, port).and_then(|netdev| netdev.admin_up) == Some(false)
-        }
+        LinkLayer::Ethernet => port.netdev.and_then(|netdev| netdev.admin_up) == Some(false),
         _ => phys_state(port) == PhysState::Disabled,
     }
 }
@@ -133,7 +126,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         true => policy.training_grace.0.max(usual),
         false => usual,
     };
-    let netdev = netdev_of(context, port);
+    let netdev = port.netdev;
     let name = netdev.and(port.port.netdev.as_deref());
     let message = format!("{} {what} ({evidence})", port.subject);
     let mut found = (context.of_port(doc, port, message))
@@ -147,7 +140,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     if port.address().is_some_and(|at| is_resetting(context, &at)) {
         found.status = found.status.min(Status::Degraded);
     }
-    if port.device.is_gvnic() && is_switched_off(context, port) {
+    if port.device.is_gvnic() && is_switched_off(port) {
         // As a pod left it: an interface that comes back out of a namespace is switched off, and the
         // next pod that gets it switches it on.
         (found.status, found.weight) = (Status::Degraded, Weight::Notice);
@@ -156,7 +149,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         if let Some(remedy) = context.profile.and_then(Profile::remedy_for_links) {
             found = found.fix(Action::CallProvider, remedy);
         }
-        found = dot1x::explain(context, (port, &NOT_AUTHENTICATED), found);
+        found = dot1x::explain((port, &NOT_AUTHENTICATED), found);
     }
     found.remedy = found.remedy.replace(SOME_PORT, &port.subject);
     Some(found)
@@ -178,9 +171,7 @@ fn what_is_wrong(
                 false => policy.init_raise_after.0,
             },
         ),
-        _ if is_switched_off(context, port) => {
-            (&PHYS_DISABLED, "is switched off", policy.raise_after.0)
-        }
+        _ if is_switched_off(port) => (&PHYS_DISABLED, "is switched off", policy.raise_after.0),
         (_, phys) => {
             let what = match phys {
                 PhysState::Polling => "has no link: it polls for a partner",
@@ -458,7 +449,7 @@ fn judge_bond(
     port: &PortView<'_>,
     ports: &[PortView<'_>],
 ) -> Vec<Candidate> {
-    let netdev = netdev_of(context, port).filter(|_| port.is_active());
+    let netdev = port.netdev.filter(|_| port.is_active());
     let bond = netdev.and_then(|netdev| match &netdev.master {
         Some(master) => context.netdev(master),
         None => Some(netdev),

@@ -88,6 +88,7 @@ mod pcie_link;
 mod peers;
 mod pfc;
 pub mod policy;
+pub mod port;
 pub mod preflight;
 pub mod profile;
 mod retransmission;
@@ -103,8 +104,9 @@ pub mod xid_seen;
 #[cfg(test)]
 mod testing;
 
-pub use context::{Context, PortView};
+pub use context::Context;
 pub use policy::Policy;
+pub use port::PortView;
 
 use crate::units::Millis;
 use profile::Profile;
@@ -202,6 +204,7 @@ pub struct Timing {
 }
 
 /// What a check says of this moment, before any waiting.
+#[must_use]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// The check's id, such as `link_state`.

@@ -13,14 +13,16 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judge = |rail| ROCE_MTU.judge(context, rail, &all);
     let mut found: Vec<Candidate> = context.rails().filter_map(judge).collect();
     found.extend(context.unseen_on_rails(&[&REDUCED], |rail| {
-        rail.is_roce() && rail.may_be_active() && mtu(context, rail).is_none()
+        rail.is_roce() && rail.may_be_active() && mtu(rail).is_none()
     }));
     found
 }
 
-fn mtu(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
-    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
-    let mtu = netdev.mtu.filter(|_| port.is_roce() && port.is_active());
+fn mtu(port: &PortView<'_>) -> Option<u64> {
+    let mtu = port
+        .netdev?
+        .mtu
+        .filter(|_| port.is_roce() && port.is_active());
     rdma_mtu(&port.device.driver, mtu?)
 }
 
@@ -29,7 +31,7 @@ pub const ROCE_MTU: Row = Row {
     text: |mtu| format!("{mtu} bytes"),
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",
-    ..row("mtu", mtu, &[(PAST_AND_PEERS, &REDUCED)])
+    ..row("mtu", |_, port| mtu(port), &[(PAST_AND_PEERS, &REDUCED)])
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in

@@ -152,7 +152,6 @@ impl Outcomes {
     }
 
     /// Limited to [`Self::MOST`]: a state file may hold anything.
-    #[must_use]
     pub fn bounded(mut self) -> Self {
         let more = self.0.len().saturating_sub(Self::MOST);
         self.0.drain(..more);
@@ -236,10 +235,10 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
         (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     let no_rdma = no_rdma.map(|pod| {
         let id = (format!("pod {}", pod.subject), &pod.subject);
-        let mut candidate = context.candidate(&NO_RDMA, id, &pod.message);
-        candidate.remedy.clone_from(&pod.remedy);
-        let candidate = candidate.with("gpus", pod.gpus);
-        candidate.with("resource", pod.resource.as_str())
+        (context.candidate(&NO_RDMA, id, &pod.message))
+            .fix(NO_RDMA.action, &pod.remedy)
+            .with("gpus", pod.gpus)
+            .with("resource", pod.resource.as_str())
     });
     let mut found: Vec<Candidate> = no_rdma.collect();
     let mut said = FairShare::default();
@@ -251,14 +250,13 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
             Some(_) => (&DAEMON_DOWN, A_WHILE),
         };
         let id = (format!("daemon {}", pod.subject), &pod.subject);
-        let mut candidate = context.candidate(doc, id, &pod.message);
-        candidate.timing = timing;
-        candidate.remedy.clone_from(&pod.remedy);
-        if let Some((container, how)) = &pod.daemon {
-            let named = candidate.with("daemon", container.as_str());
-            candidate = named.with("state", how.as_str());
-        }
-        candidate.with("gpus", pod.gpus)
+        let (container, state) = pod.daemon.clone().unzip();
+        let found = (context.candidate(doc, id, &pod.message))
+            .fix(doc.action, &pod.remedy)
+            .with_some("daemon", container)
+            .with_some("state", state)
+            .with("gpus", pod.gpus);
+        Candidate { timing, ..found }
     }));
     found
 }

@@ -175,10 +175,8 @@ mod tests {
         assert_eq!(messages(&node).len(), 1);
         let known = |node: &Node| {
             let context = node.context();
-            let rail = &context.ports()[0];
-            context
-                .neighbor(rail)
-                .map(|neighbor| neighbor.switch.clone())
+            let neighbor = context.ports()[0].neighbor;
+            neighbor.map(|neighbor| neighbor.switch.clone())
         };
         assert_eq!(known(&node).as_deref(), Some("leaf-1"));
         node.tick(1);
@@ -203,10 +201,7 @@ mod tests {
         node.set_role(1, Role::Other);
         node.tick(1);
         let context = node.context();
-        let neighbors = context
-            .ports()
-            .iter()
-            .map(|port| context.neighbor(port).is_some());
+        let neighbors = context.ports().iter().map(|port| port.neighbor.is_some());
         assert_eq!(neighbors.filter(|known| *known).count(), 1);
         let of = |check: &crate::check::Check, i: usize| {
             let context = context.of_check(check);

@@ -113,7 +113,7 @@ fn slow_path(
         return Some(found);
     }
     let (carried, at) = path(context, rail)?;
-    let rate = needed(rail, context.rate(rail)?.0);
+    let rate = needed(rail, rail.judged_rate()?.0);
     // Headers take their part, so a path that equals the port is tight and still a design.
     if carried as f64 >= rate as f64 * 0.9 {
         return None;
@@ -155,18 +155,10 @@ fn needed(rail: &PortView<'_>, rate: u64) -> u64 {
 /// A function that is judged.
 struct Endpoint {
     subject: String,
+    /// In messages.
+    name: String,
     weight: Weight,
     gpu: bool,
-}
-
-impl Endpoint {
-    /// In messages.
-    fn name(&self, context: &Context<'_>) -> String {
-        match self.gpu {
-            true => context.gpu_name(&self.subject),
-            false => self.subject.clone(),
-        }
-    }
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
@@ -224,6 +216,7 @@ fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
         };
         let endpoint = Endpoint {
             subject: port.device.name.clone(),
+            name: port.device.name.clone(),
             weight: port.weight(),
             gpu: false,
         };
@@ -236,6 +229,7 @@ fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
     endpoints.extend(context.gpus().into_iter().map(|gpu| {
         let endpoint = Endpoint {
             subject: gpu.clone(),
+            name: context.gpu_name(&gpu),
             weight: Weight::Verdict,
             gpu: true,
         };
@@ -268,7 +262,7 @@ fn judge_link(
     let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
     let message = format!(
         "{}: its PCIe link runs at {now}; it and its slot can do {best}",
-        endpoint.name(context)
+        endpoint.name
     );
     let found = context.candidate(doc, ("", subject), message);
     Some(found.with("link", now).with("can_do", best))
@@ -297,7 +291,7 @@ fn judge_errors(
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
         let corrected = severity == "correctable";
         let doc = if corrected { &CORRECTED } else { &ERRORS };
-        let name = endpoint.name(context);
+        let name = &endpoint.name;
         let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
         let found = context.candidate(doc, (" aer", subject), message);
         let found = found.with("severity", severity).with("counted_at", at);
@@ -311,7 +305,7 @@ fn judge_errors(
         let said = said.filter_map(|(at, log)| Some((at, log.notes.get(&Note::AerUncorrected)?)));
         let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
-            let message = format!("{}: {}", endpoint.name(context), seen.text);
+            let message = format!("{}: {}", endpoint.name, seen.text);
             let found = context.candidate(&ERRORS, (" aer", subject), message);
             found.with("reported_at", at).with("count", seen.count)
         })

@@ -28,7 +28,6 @@
 
 mod bandwidth;
 mod driverless;
-mod dual_port;
 mod front_end;
 mod gvnic;
 pub mod kind;
@@ -142,7 +141,7 @@ pub fn roles_of_taken_in(
     }
     let ports = without_excluded_kinds(ports, &told);
     let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
-    let ports = dual_port::without_those_of_another_layer(ports, &mut roles);
+    let ports = without_those_of_another_layer(ports, &mut roles);
     let bare = driverless::in_a_rails_place(pci);
     let near = if virtual_machine {
         BTreeMap::new()
@@ -159,37 +158,6 @@ pub fn roles_of_taken_in(
     }
     roles.extend(told);
     roles
-}
-
-/// What proves the fabric, by the roles.
-pub fn proof(
-    snapshot: &Snapshot,
-    history: &History,
-    roles: &BTreeMap<PortKey, RoleFacts>,
-) -> Proof {
-    let mut proof = Proof {
-        enumerated: snapshot.devices.is_some(),
-        ..Proof::default()
-    };
-    for (device, port) in crate::observe::history::ports_of(snapshot) {
-        let key = device.port_key(port.number);
-        if roles.get(&key).is_none_or(|facts| facts.role != Role::Rail) {
-            continue;
-        }
-        proof.rails += 1;
-        let was_active = history.port(&key).is_some_and(|port| port.ever_active);
-        if device.is_gvnic() && port.netdev.is_none() && was_active {
-            // A pod has its interface, and it was up before that.
-            (proof.read, proof.proven) = (proof.read + 1, proof.proven + 1);
-            continue;
-        }
-        let link = snapshot.links.get(&key);
-        if let Some(state) = link.and_then(|link| link.value.state.value()) {
-            proof.read += 1;
-            proof.proven += usize::from(was_active || state.is_up());
-        }
-    }
-    proof
 }
 
 struct Port<'a> {
@@ -211,9 +179,6 @@ impl<'a> Port<'a> {
     }
 
     fn matches(&self, patterns: &[Glob]) -> bool {
-        if patterns.is_empty() {
-            return false;
-        }
         let names = [
             Some(self.device.name.clone()),
             Some(format!("{}/{}", self.device.name, self.port.number)),
@@ -282,6 +247,30 @@ fn without_excluded_kinds<'a>(mut ports: Vec<Port<'a>>, told: &Roles) -> Vec<Por
     let open: BTreeSet<_> = open.map(Port::make).collect();
     ports.retain(|port| open.contains(&port.make()));
     ports
+}
+
+/// Leaves out the Ethernet ports of cards that have an InfiniBand one, too (VPI): they are for storage or
+/// management. Where few of the cards with several ports are so, a port is in the wrong mode rather than
+/// meant for something else, and stays.
+fn without_those_of_another_layer<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -> Vec<Port<'a>> {
+    let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
+    for port in &ports {
+        let layers = cards.entry(port.card()).or_default();
+        layers.push(port.port.link_layer);
+    }
+    cards.retain(|_, layers| layers.len() > 1);
+    let several = cards.len();
+    cards.retain(|_, layers| {
+        layers.contains(&LinkLayer::Infiniband) && layers.contains(&LinkLayer::Ethernet)
+    });
+    if cards.len() * 2 < several {
+        return ports;
+    }
+    let is_other = |port: &Port<'_>| {
+        port.port.link_layer == LinkLayer::Ethernet && cards.contains_key(&port.card())
+    };
+    let why = "Ethernet port of a card whose InfiniBand port is there, too";
+    without(ports, is_other, why, roles)
 }
 
 /// Rule 2. Gives the ports that are still open, and those that carry the default route.

@@ -187,7 +187,7 @@ impl Node {
     pub(super) fn proof(&self) -> Proof {
         let snapshot = self.snapshot();
         let roles = roles(&snapshot, &self.history, &self.overrides);
-        proof(&snapshot, &self.history, &roles)
+        crate::check::port::proof(&snapshot, &self.history, &roles)
     }
 }
 

@@ -176,9 +176,11 @@ fn proof_counts_what_is_here_and_was_read() {
     let mut snapshot = node.snapshot();
     snapshot.links.clear();
     let roles = roles(&snapshot, &node.history, &node.overrides);
-    let blind = super::proof(&snapshot, &node.history, &roles);
+    let blind = crate::check::port::proof(&snapshot, &node.history, &roles);
     assert_eq!((blind.rails, blind.read, blind.proven), (8, 0, 0));
-    assert!(!super::proof(&Snapshot::default(), &History::default(), &roles).enumerated);
+    assert!(
+        !crate::check::port::proof(&Snapshot::default(), &History::default(), &roles).enumerated
+    );
 }
 
 #[path = "roles_front_end_tests.rs"]
@@ -204,7 +206,7 @@ fn rails_in_pods_prove_what_they_were_before() {
         devices.value = Arc::new(all);
         snapshot.devices = Some(devices);
         let roles = roles(&snapshot, &node.history, &node.overrides);
-        let proof = proof(&snapshot, &node.history, &roles);
+        let proof = crate::check::port::proof(&snapshot, &node.history, &roles);
         (proof.rails, proof.proven)
     };
     node.rails();

@@ -40,7 +40,6 @@ pub struct Ruling {
 }
 
 /// Judges an Xid or SXid event; `None` for other kinds.
-#[must_use]
 pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
     match &event.what {
         What::Xid(xid) => Some(xid_ruling(xid.code, &xid.detail, overrides)),
@@ -59,7 +58,6 @@ pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
 }
 
 /// Name of a code's class.
-#[must_use]
 pub fn class(code: u32) -> &'static str {
     by_table(code).class
 }
@@ -133,7 +131,6 @@ impl Ruling {
 }
 
 /// Judges an Xid by its code and parts.
-#[must_use]
 pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Ruling {
     let mut ruling = by_table(code);
     if let Some(o) = overrides.get(&code) {

@@ -104,13 +104,13 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
         "agent" => agent(config.clone(), settings, matches),
         "check" => check_command(config, matches),
         "metrics" => {
-            let options = crate::agent::metrics_options(config);
+            let detail = crate::agent::metrics_detail(config);
             sample(config, |report| {
                 let stats = metrics::AgentStats {
                     now: Some(report.snapshot.at),
                     ..crate::clock::process_stats()
                 };
-                metrics::encode(report, None, &stats, options)
+                metrics::encode(report, None, &stats, detail)
             })
             .map(|_| 0)
         }

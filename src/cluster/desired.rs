@@ -7,7 +7,7 @@ use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight};
 use crate::observe::rdma::LinkLayer;
 use crate::readiness::VERDICT_DOCS;
-use crate::report::port_view::{self, ReportedPort};
+use crate::report::port_view::{self, PortView};
 use crate::report::{Report, Role, State, Tainting};
 use crate::units::cut;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,7 +120,7 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
 
 fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
     let ports = port_view::ports(report);
-    let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
+    let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.rail).collect();
     let roles = report.roles.values();
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
@@ -140,7 +140,7 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
     wants.into_iter().map(own).collect()
 }
 
-fn fabric_kind(rails: &[&ReportedPort<'_>], count: usize, enumerated: bool) -> Option<String> {
+fn fabric_kind(rails: &[&PortView<'_>], count: usize, enumerated: bool) -> Option<String> {
     let kinds: BTreeSet<&str> = rails.iter().filter_map(|rail| kind_of(rail)).collect();
     let kind = match (kinds.len(), kinds.first()) {
         // Rails that are gone now had a kind.
@@ -152,7 +152,7 @@ fn fabric_kind(rails: &[&ReportedPort<'_>], count: usize, enumerated: bool) -> O
     enumerated.then(|| kind.to_string())
 }
 
-fn kind_of(rail: &ReportedPort<'_>) -> Option<&'static str> {
+fn kind_of(rail: &PortView<'_>) -> Option<&'static str> {
     if rail.device.driver == "efa" {
         return Some("efa");
     }
@@ -167,7 +167,7 @@ fn kind_of(rail: &ReportedPort<'_>) -> Option<&'static str> {
 }
 
 /// The lowest known rate of the rails, in Gbit/s.
-fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Option<String> {
+fn rail_gbps(rails: &[&PortView<'_>]) -> Option<String> {
     let slowest = rails.iter().filter_map(|rail| rail.rate()).min()?;
     let gbps = slowest.0 as f64 / 1e9;
     Some(label_value(&format!("{}", (gbps * 10.0).round() / 10.0)))

@@ -1,7 +1,6 @@
 //! Which counters are exported by default. A fixed choice by driver and link layer, never by value:
 //! a series that appears with its first error has lost that error for `rate()`.
 
-use super::port_view::ReportedPort;
 use crate::data_files::embedded;
 use crate::observe::counters::{Counts, PMA_SATURATING, PortCounters};
 use crate::observe::rdma::LinkLayer;
@@ -11,19 +10,15 @@ use std::sync::LazyLock;
 
 /// Everything in `default_counters.toml`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub struct Defaults {
     /// PMA files exported as bytes and packets of the port, not as counters.
-    #[serde(borrow)]
     pub pma_traffic: Vec<&'static str>,
     /// PMA files on InfiniBand.
-    #[serde(borrow)]
     pub pma_infiniband: Vec<&'static str>,
     /// PMA files on Ethernet.
-    #[serde(borrow)]
     pub pma_ethernet: Vec<&'static str>,
     /// ethtool statistics.
-    #[serde(borrow)]
     pub ethtool: Vec<&'static str>,
     /// Hardware counters by driver.
     pub hardware: Vec<HwSelection>,
@@ -37,10 +32,9 @@ pub struct HwSelection {
     /// Driver as the kernel names it, or what its name begins with.
     pub driver: &'static str,
     /// Loss, timeouts and failures: also shown as errors in `/report`.
-    #[serde(borrow)]
     pub errors: Vec<&'static str>,
     /// Congestion signs of Ethernet ports, which a healthy port has too.
-    #[serde(borrow, default)]
+    #[serde(default)]
     pub congestion: Vec<&'static str>,
 }
 
@@ -50,9 +44,7 @@ pub struct HwSelection {
 struct Traffic {
     family: &'static str,
     pma: &'static str,
-    #[serde(borrow)]
     hardware: Vec<&'static str>,
-    #[serde(borrow)]
     sum: Vec<&'static str>,
 }
 
@@ -87,11 +79,8 @@ pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
 
 /// Error counters of a port that are not zero, by name: all of PMA's that saturate but the
 /// congestion and management ones, and the driver's own of the table.
-pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
-    let Some(counters) = port.counters else {
-        return BTreeMap::new();
-    };
-    let hw = hw_selection(&port.device.driver);
+pub fn nonzero_errors(driver: &str, counters: &PortCounters) -> BTreeMap<String, u64> {
+    let hw = hw_selection(driver);
     let is_error = |name: &str| hw.is_some_and(|hw| hw.errors.contains(&name));
     let sticks = |name: &str| PMA_SATURATING.iter().any(|(known, _)| *known == name);
     let pma = counters.pma.iter().filter(|(name, _)| {

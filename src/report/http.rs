@@ -2,6 +2,7 @@
 //! Bounded in connections, in all and for each client, header size, header time and write time, so
 //! that no client can hold it up; one answer is made at a time, in turn, and probes wait for none.
 
+use super::catalogue::Detail;
 use super::json;
 use super::metrics::{self, AgentStats};
 use super::page::{self, Refresh};
@@ -120,8 +121,8 @@ pub struct ServeState<S> {
     pub rendered: exposition::Rendered,
     /// Asked at each scrape; must not block.
     pub stats: S,
-    /// Choices of the metrics.
-    pub options: metrics::Options,
+    /// How much the metrics tell.
+    pub detail: Detail,
     /// Bounds on what clients can take.
     pub limits: Limits,
     /// TLS and authentication; the default is plain HTTP for all.
@@ -196,8 +197,8 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
         let report = Arc::clone(&self.reports.borrow());
         let cluster = self.cluster.borrow().clone();
-        let mut text = self.rendered.text(&report, cluster.as_ref(), self.options);
-        text += &metrics::encode_scrape(&report, &(self.stats)(), self.options);
+        let mut text = self.rendered.text(&report, cluster.as_ref(), self.detail);
+        text += &metrics::encode_scrape(&report, &(self.stats)(), self.detail);
         text
     }
 }

@@ -1,9 +1,10 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
-use super::port_view::{self, ReportedPort, wall_at as time};
+use super::port_view::{self, PortView, wall_at as time};
 use super::{ClusterStatus, Report, default_counters};
 use crate::check::Finding;
+use crate::observe::counters::PortCounters;
 use crate::observe::gpudirect::{MODULES_OF_INTEREST, Module};
 use crate::observe::rdma::{PhysState, PortState};
 use crate::readiness;
@@ -20,18 +21,12 @@ mod platform;
 
 /// The report as one JSON object, on one line.
 pub fn encode(report: &Report, cluster: Option<&ClusterStatus>) -> String {
-    serde_json::to_string(&document(report, cluster)).unwrap_or_else(failed)
+    serde_json::to_string(&document(report, cluster)).unwrap_or_default()
 }
 
 /// The same over several lines, for people.
 pub fn encode_pretty(report: &Report) -> String {
-    serde_json::to_string_pretty(&document(report, None)).unwrap_or_else(failed)
-}
-
-fn failed(error: serde_json::Error) -> String {
-    // Nothing in the document can fail to serialise; should it ever, say so in the form's own terms.
-    tracing::error!(%error, "report could not be encoded");
-    format!(r#"{{"schema":"{SCHEMA}","state":"unknown","reasons":["ReportNotEncoded"]}}"#)
+    serde_json::to_string_pretty(&document(report, None)).unwrap_or_default()
 }
 
 fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl Serialize {
@@ -91,24 +86,27 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
     }
 }
 
-fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<'a> {
+fn port<'a>(report: &'a Report, view: PortView<'a>) -> impl Serialize + use<'a> {
     let device = view.device;
-    let function = view.pci().and_then(|address| {
+    let function = view.address().and_then(|address| {
         let pci = report.snapshot.pci.as_ref()?;
         pci.value.functions.get(&address)
     });
     let edges = report.totals.link_edges.get(&view.key);
+    let counters = report.snapshot.counters.get(&view.key);
+    let errors = |of: &PortCounters| default_counters::nonzero_errors(&device.driver, of);
+    let counters = counters.map(|counters| errors(&counters.value));
     object! {
         device: &device.name,
         port: view.port.number,
-        pci: view.pci(),
+        pci: view.address(),
         driver: &device.driver,
         netdev: &view.port.netdev,
         link_layer: view.port.link_layer,
         state: view.state().unwrap_or(PortState::Unknown),
         phys_state: view.phys_state().unwrap_or(PhysState::Unknown),
         rate_bits_per_second: view.rate().map(|rate| rate.0),
-        rail: view.is_rail(),
+        rail: view.rail,
         role_reason: view.role.map(|role| &role.why),
         key: view.key.to_string(),
         function: device.function,
@@ -139,11 +137,11 @@ fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<
         gids: gids(report, &view),
         link_transitions: edges.copied().unwrap_or(0),
         // Error counters that are not zero: totals since reset, no verdict.
-        counters: default_counters::nonzero_errors(&view),
+        counters: counters.unwrap_or_default(),
     }
 }
 
-fn gids<'a>(report: &'a Report, view: &ReportedPort<'_>) -> Option<Vec<impl Serialize + use<'a>>> {
+fn gids<'a>(report: &'a Report, view: &PortView<'_>) -> Option<Vec<impl Serialize + use<'a>>> {
     let gids = port_view::roce_v2_gids(report, view)?.into_iter();
     let listed = gids.take(MAX_GIDS).map(|gid| {
         object! {

@@ -2,17 +2,17 @@
 //! so what is gone from the node is gone from the next scrape.
 
 use super::catalogue::Detail;
-use super::port_view;
+use super::port_view::{self, PortView};
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
 use crate::check::word;
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
+use crate::observe::pci::PcieLink;
 use crate::units::Millis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod exposition;
 pub(crate) mod nccl;
-mod pci;
 mod pfc;
 mod port;
 
@@ -44,37 +44,30 @@ pub struct AgentStats {
     pub hangs: Option<&'static str>,
 }
 
-/// Choices of the exposition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// How much is exported.
-    pub detail: Detail,
-}
-
 /// The whole exposition in Prometheus text format 0.0.4: the report, what the writer of the Node did
 /// (`None` where no Node is written) and the agent's own process.
 pub fn encode(
     report: &Report,
     cluster: Option<&ClusterStatus>,
     stats: &AgentStats,
-    options: Options,
+    detail: Detail,
 ) -> String {
-    let mut out = Exposition::new(options.detail);
+    let mut out = Exposition::new(detail);
     of_report(&mut out, report, cluster);
     of_scrape(&mut out, report, stats);
     out.into_text()
 }
 
 /// The part that is the same until there is another report.
-pub fn encode_report(report: &Report, cluster: Option<&ClusterStatus>, options: Options) -> String {
-    let mut out = Exposition::new(options.detail);
+pub fn encode_report(report: &Report, cluster: Option<&ClusterStatus>, detail: Detail) -> String {
+    let mut out = Exposition::new(detail);
     of_report(&mut out, report, cluster);
     out.into_text()
 }
 
 /// The part that changes with every scrape.
-pub fn encode_scrape(report: &Report, stats: &AgentStats, options: Options) -> String {
-    let mut out = Exposition::new(options.detail);
+pub fn encode_scrape(report: &Report, stats: &AgentStats, detail: Detail) -> String {
+    let mut out = Exposition::new(detail);
     of_scrape(&mut out, report, stats);
     out.into_text()
 }
@@ -86,7 +79,7 @@ fn of_report(out: &mut Exposition, report: &Report, cluster: Option<&ClusterStat
     let ports = port_view::ports(report);
     port::families(out, report, &ports);
     pfc::families(out, report);
-    pci::families(out, report, &ports);
+    pci(out, report, &ports);
     kernel_log(out, report);
     gpudirect(out, report);
     sources(out, report);
@@ -175,6 +168,37 @@ fn platform(out: &mut Exposition, report: &Report) {
             "selvage_resource_devices" [name] resource.devices;
         }
     }
+}
+
+/// GPUs and RDMA functions on the PCI bus.
+fn pci(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
+    let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
+        return;
+    };
+    out.push("selvage_gpus", &[], pci.gpus.len());
+    // Bridges are among the functions too; their ends say the same of the link.
+    let nics = ports.iter().filter_map(PortView::address);
+    let gpus = pci.gpus.iter().map(ToString::to_string);
+    for address in gpus.chain(nics).collect::<BTreeSet<String>>() {
+        let Some(function) = pci.functions.get(&address) else {
+            continue;
+        };
+        let (current, max) = (function.current.value(), function.max.value());
+        let aer = function.aer;
+        series! { out
+            "selvage_pcie_link_bytes_per_second" [&address] current.map(bandwidth);
+            "selvage_pcie_link_max_bytes_per_second" [&address] max.map(bandwidth);
+            "selvage_pcie_link_width" [&address] current.map(|link| link.width);
+            "selvage_pcie_aer_errors_total" [&address, "correctable"] aer.correctable;
+            "selvage_pcie_aer_errors_total" [&address, "nonfatal"] aer.nonfatal;
+            "selvage_pcie_aer_errors_total" [&address, "fatal"] aer.fatal;
+        }
+    }
+}
+
+/// Bytes a second one way, line coding not taken off.
+fn bandwidth(link: &PcieLink) -> f64 {
+    f64::from(link.megatransfers) * 1e6 * f64::from(link.width) / 8.0
 }
 
 fn kernel_log(out: &mut Exposition, report: &Report) {

@@ -1,156 +1,30 @@
 //! Views of a report that several outputs share: ports with all their facts, wall times, GPU and
 //! module facts, sources. No formatting, no judging.
 
-use super::{Report, Role, RoleFacts};
-pub use crate::check::word;
+use super::Report;
 use crate::check::{Finding, Status, Weight};
-use crate::observe::counters::PortCounters;
-use crate::observe::dot1x::Dot1xFacts;
+pub use crate::check::{PortView, word};
 use crate::observe::gpudirect::{GpuDirectFacts, Module};
-use crate::observe::history::ports_of;
-use crate::observe::lldp::Neighbor;
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::{
-    Gid, GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, true_rate,
-};
+use crate::observe::rdma::{Gid, GidKind, LinkLayer};
 use crate::observe::snapshot::SourceHealth;
-use crate::units::{BitsPerSec, Millis, PortKey, span_text};
+use crate::units::{Millis, span_text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Module of GPUDirect Storage.
 pub const GDS_MODULE: &str = "nvidia_fs";
 
-/// One port with all that the report holds of it.
-#[derive(Debug, Clone)]
-pub struct ReportedPort<'a> {
-    /// Identity of the port, stable over renames.
-    pub key: PortKey,
-    /// RDMA device that the port belongs to.
-    pub device: &'a RdmaDevice,
-    /// What does not change with the link.
-    pub port: &'a RdmaPort,
-    /// Its number as text, for labels.
-    pub number: String,
-    /// State, once read, unless that is too old to go by.
-    pub link: Option<&'a LinkFacts>,
-    /// Whether its state was ever read, however old that is.
-    pub state_read: bool,
-    /// Counters of the port; `None` before the first read.
-    pub counters: Option<&'a PortCounters>,
-    /// Role of the port; `None` before the first evaluation.
-    pub role: Option<&'a RoleFacts>,
-    /// Its network device's facts, once read, unless too old.
-    pub netdev: Option<&'a NetdevFacts>,
-    /// What its supplicant says (802.1X); none where there is none, or none that answers.
-    pub dot1x: Option<&'a Dot1xFacts>,
-    /// Of a rail: what is at the other end of its cable, or was before its link went down (LLDP,
-    /// or umad on InfiniBand).
-    pub neighbor: Option<&'a Neighbor>,
-}
-
-impl ReportedPort<'_> {
-    /// As people write it: `mlx5_0/1`.
-    pub fn name(&self) -> String {
-        format!("{}/{}", self.device.name, self.port.number)
-    }
-
-    /// Logical state; none where it was not read.
-    pub fn state(&self) -> Option<PortState> {
-        self.link?.state.value().copied()
-    }
-
-    /// Logical state, with the physical one where the port is known not to be up.
-    pub fn state_text(&self) -> String {
-        let state = word(&self.state());
-        match self.is_up() || self.state().is_none() {
-            true => state,
-            false => format!("{state}/{}", word(&self.phys_state())),
-        }
-    }
-
-    /// Physical state; none where it was not read.
-    pub fn phys_state(&self) -> Option<PhysState> {
-        self.link?.phys_state.value().copied()
-    }
-
-    /// Whether it is known to be up.
-    pub fn is_up(&self) -> bool {
-        self.state().is_some_and(PortState::is_up)
-    }
-
-    /// Rate, only while the port is up, and where the port lies the network device's
-    /// ([`true_rate`]).
-    pub fn rate(&self) -> Option<BitsPerSec> {
-        if !self.is_up() {
-            return None;
-        }
-        let told = self.link?.rate.value()?.rate;
-        let speed = self.netdev.and_then(|netdev| netdev.speed_mbps.value());
-        let (layer, driver) = (self.port.link_layer, &self.device.driver);
-        true_rate(layer, driver, told, speed.copied())
-    }
-
-    /// Whether gangs run over it.
-    pub fn is_rail(&self) -> bool {
-        self.role.is_some_and(|role| role.role == Role::Rail)
-    }
-
-    /// PCI address text; none of software devices.
-    pub fn pci(&self) -> Option<String> {
-        self.device.pci.map(|pci| pci.to_string())
-    }
-}
-
 /// Ports of the devices that exist now, in the order of their names, numbers compared as numbers.
 /// State and counters of a device that is gone are left out, and so is a second device of the same
 /// name (another network namespace's), since labels could not tell them apart.
-pub fn ports(report: &Report) -> Vec<ReportedPort<'_>> {
+pub fn ports(report: &Report) -> Vec<PortView<'_>> {
     let snapshot = &report.snapshot;
     let mut shown = BTreeSet::new();
-    let mut ports: Vec<ReportedPort<'_>> = ports_of(snapshot)
-        .filter(|(device, port)| shown.insert((device.name.as_str(), port.number)))
-        .map(|(device, port)| {
-            let key = device.port_key(port.number);
-            let link = snapshot.links.get(&key);
-            let mut shown = ReportedPort {
-                link: link
-                    .filter(|link| is_fresh(report, link.at, ("link", &key.device.0)))
-                    .map(|link| &link.value),
-                state_read: link.is_some_and(|link| link.value.state.value().is_some()),
-                counters: snapshot.counters.get(&key).map(|counters| &counters.value),
-                role: report.roles.get(&key),
-                netdev: port.netdev.as_ref().and_then(|name| {
-                    let netdev = snapshot.netdevs.get(name)?;
-                    is_fresh(report, netdev.at, ("netdev", name)).then_some(&netdev.value)
-                }),
-                dot1x: (port.netdev.as_ref()).and_then(|name| dot1x(report, name)),
-                neighbor: None,
-                key,
-                number: port.number.to_string(),
-                device,
-                port,
-            };
-            let netdev = port.netdev.as_deref();
-            let neighbor = snapshot.neighbor(&shown.key, netdev, shown.is_up());
-            shown.neighbor = neighbor.filter(|_| shown.is_rail());
-            shown
-        })
+    let all = PortView::all(snapshot, &report.roles, (snapshot.at, report.stale_after));
+    let mut ports: Vec<PortView<'_>> = all
+        .filter(|port| shown.insert((port.device.name.as_str(), port.port.number)))
         .collect();
     ports.sort_by_cached_key(|port| (natural(&port.device.name), port.port.number));
     ports
-}
-
-fn dot1x<'a>(report: &'a Report, name: &str) -> Option<&'a Dot1xFacts> {
-    let snapshot = &report.snapshot;
-    let told = snapshot.dot1x.get(name)?;
-    let hangs = (snapshot.health("dot1x", "")).is_some_and(|health| health.stalled_since.is_some());
-    told.value.value().filter(|_| !hangs)
-}
-
-/// Whether what was read at a moment can still be told as what is.
-fn is_fresh(report: &Report, at: Millis, source: (&str, &str)) -> bool {
-    let snapshot = &report.snapshot;
-    snapshot.is_fresh(at, source, snapshot.at, report.stale_after)
 }
 
 /// Sort key in which `mlx5_2` comes before `mlx5_10`: numbers have leading zeros.
@@ -182,7 +56,7 @@ pub fn status_word(weight: Weight, status: Status) -> &'static str {
 
 /// GIDs of RoCE v2, which are what `NCCL_IB_GID_INDEX` can name on Ethernet; none until the table
 /// was read.
-pub fn roce_v2_gids<'a>(report: &'a Report, port: &ReportedPort<'_>) -> Option<Vec<&'a Gid>> {
+pub fn roce_v2_gids<'a>(report: &'a Report, port: &PortView<'_>) -> Option<Vec<&'a Gid>> {
     if port.port.link_layer != LinkLayer::Ethernet {
         return None;
     }

@@ -2,7 +2,7 @@
 //! wrong, why and what to do.
 
 use super::Report;
-use super::port_view::{self, ReportedPort, ago};
+use super::port_view::{self, PortView, ago};
 use crate::check::Finding;
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::pci::gives_away;
@@ -111,11 +111,10 @@ fn headline(page: &mut Page, report: &Report) {
 }
 
 /// Reasons of the findings about a port, by its identity or its shown name.
-fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
+fn reasons(report: &Report, port: &PortView<'_>) -> String {
     let key = port.key.to_string();
-    let name = port.name();
     let about = report.findings.iter();
-    let about = about.filter(|finding| finding.key == key || finding.subject == name);
+    let about = about.filter(|finding| finding.key == key || finding.subject == port.subject);
     let mut reasons: Vec<&str> = about.map(|finding| finding.reason.as_str()).collect();
     reasons.dedup();
     match (reasons.is_empty(), port.state()) {
@@ -127,20 +126,20 @@ fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
     }
 }
 
-fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
-    let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
+fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
+    let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.rail).collect();
     if let Some(note) = port_view::fabric_note(report, ports.len(), rails.len()) {
         return page.line(note);
     }
-    let active = rails.iter().filter(|port| port.is_up()).count();
+    let active = rails.iter().filter(|port| port.is_active()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
     let heads = ["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"];
     let mut rows = vec![heads.map(String::from)];
     let shown = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
     for port in rails {
         rows.push([
-            port.name(),
-            shown(port.pci()),
+            port.subject.clone(),
+            shown(port.address()),
             shown(port.port.netdev.clone()),
             port.state_text(),
             shown(port.rate().map(|rate| rate.to_string())),
@@ -158,13 +157,13 @@ fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
     });
 }
 
-fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
-    let others: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| !port.is_rail()).collect();
+fn others(page: &mut Page, ports: &[PortView<'_>]) {
+    let others: Vec<&PortView<'_>> = ports.iter().filter(|port| !port.rail).collect();
     let listed: Vec<String> = if others.len() <= 4 {
-        let one = |port: &&ReportedPort<'_>| {
+        let one = |port: &&PortView<'_>| {
             let rate = port.rate().map(|rate| format!(" {rate}"));
             let rate = rate.unwrap_or_default();
-            format!("{} {}{rate}", port.name(), port.state_text())
+            format!("{} {}{rate}", port.subject, port.state_text())
         };
         others.iter().map(one).collect()
     } else {
@@ -176,7 +175,7 @@ fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
 }
 
 /// What 802.1X says of the ports that have a supplicant.
-fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
+fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
     let all: Vec<_> = (ports.iter())
         .filter_map(|port| Some((port, port.dot1x?)))
         .collect();
@@ -187,16 +186,16 @@ fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
     let authorized = all.iter().filter(|(_, facts)| is_authorized(facts)).count();
     let mut text = format!("{authorized} of {} authorized", all.len());
     for (port, facts) in all.iter().filter(|(_, facts)| !is_authorized(facts)) {
-        text.push_str(&format!(", {} {}", port.name(), facts.told()));
+        text.push_str(&format!(", {} {}", port.subject, facts.told()));
     }
     page.wrapped("802.1X: ", 8, &text);
 }
 
 /// Which switches the rails reach.
-fn neighbors(page: &mut Page, ports: &[ReportedPort<'_>]) {
+fn neighbors(page: &mut Page, ports: &[PortView<'_>]) {
     let known = ports.iter().filter_map(|port| {
         let neighbor = port.neighbor?;
-        Some(format!("{} {neighbor}", port.name()))
+        Some(format!("{} {neighbor}", port.subject))
     });
     page.listed("Neighbors: ", &known.collect::<Vec<_>>(), ", ");
 }

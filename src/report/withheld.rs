@@ -11,7 +11,6 @@ const OF_PODS: [Check; 2] = [nccl_jobs::CHECK, nccl_suspect::CHECK];
 
 impl Report {
     /// The same verdict and findings; of jobs only the numbers.
-    #[must_use]
     pub fn without_tenants(&self) -> Report {
         let mut report = self.clone();
         let jobs = &self.jobs;

@@ -117,21 +117,15 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
 /// No RDMA resource at all.
 fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     let profile = context.profile?;
-    let is_offered = |name: &str| {
-        let offered = offer.resources.get(name);
-        offered.is_some_and(|of| of.size() > 0)
-    };
-    let any = |kind: fn(&str) -> bool| {
-        let mut names = offer.resources.keys();
-        names.any(|name| kind(name) && is_offered(name))
-    };
+    let offered = || offer.resources.iter().filter(|(_, of)| of.size() > 0);
+    let any = |kind: fn(&str) -> bool| offered().any(|(name, _)| kind(name));
     let rails = context.rails().count();
     if rails == 0 || !any(is_gpu_resource) {
         return None;
     }
     if let Some(named) = &profile.resource {
         // Another one is not a replacement for the one that jobs are written for.
-        return (!is_offered(named)).then(|| {
+        return (!offered().any(|(name, _)| name == named)).then(|| {
             let message = format!(
                 "{rails} rails are there, and the Node offers no {named}: pods run here without RDMA"
             );

@@ -72,10 +72,7 @@ fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
     let function = pci.functions.get(&gpu);
     let away = function.and_then(|function| function.driver.as_deref());
     let dead = function.is_some_and(|function| function.config_dead == Reading::Value(true));
-    let listed = context.gpudirect().is_some_and(|facts| {
-        let mut listed = facts.gpus.iter().map(|listed| &listed.pci);
-        listed.any(|listed| *listed == gpu)
-    });
+    let listed = (context.gpudirect()).is_some_and(|facts| facts.lists(&gpu));
     let probing = said.text.contains("probe") || said.text.contains("NVIDIA GPU");
     away.is_some_and(gives_away) || dead || (probing && listed && is_driven(pci, &gpu))
 }

@@ -3,61 +3,39 @@
 use super::context::JobContext;
 use super::network::Fallback;
 use super::span::Span;
-use crate::data_files::line_of;
+use super::verdict::NcclVerdict;
+use crate::data_files::{embedded, line_of};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
+use serde::Deserialize;
+use std::sync::LazyLock;
 
 /// A cause of a verdict: a failure that a line shows, or a conclusion from the whole log.
 pub type Cause = Failure;
 
-/// Failures that keep verbs or a plugin from starting; the likeliest root cause first.
-const ROOTS: [Failure; 5] = [
-    Failure::PluginMissing,
-    Failure::PluginInit,
-    Failure::LibibverbsMissing,
-    Failure::OpenDevice,
-    Failure::NoDevice,
-];
-
-/// Failures that end or harm a job on any network.
-const OTHERS: [Failure; 18] = [
-    Failure::NetworkMissing,
-    Failure::VersionMismatch,
-    Failure::DuplicateGpu,
-    Failure::Memlock,
-    Failure::GidIndex,
-    Failure::Shm,
-    Failure::Ifname,
-    Failure::DeviceFatal,
-    Failure::PortDown,
-    Failure::IbError,
-    Failure::QueuePair,
-    Failure::Dmabuf,
-    Failure::Bootstrap,
-    Failure::ConnectRefused,
-    Failure::PeerReset,
-    Failure::Cuda,
-    Failure::StrayClient,
-    Failure::Iommu,
-];
-
-/// The part of a verdict that causes depend on.
-pub(super) struct Judged<'a> {
-    pub span: &'a Span,
-    pub fallback: Fallback,
-    pub gdrdma: Option<bool>,
-    pub hangs: bool,
+/// Failures that a log shows, each list with the likeliest root cause first: `causes.toml`.
+#[derive(Default, Deserialize)]
+struct Order {
+    roots: Vec<Failure>,
+    others: Vec<Failure>,
 }
 
+static ORDER: LazyLock<Order> = LazyLock::new(|| embedded(include_str!("causes.toml")));
+
 /// Causes, the likeliest root first.
-pub(super) fn causes(log: &NcclLog, context: &JobContext<'_>, judged: &Judged<'_>) -> Vec<Cause> {
+pub(super) fn causes(
+    log: &NcclLog,
+    context: &JobContext<'_>,
+    span: &Span,
+    judged: &NcclVerdict,
+) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let seen = |failure: &Failure| log.failures.contains_key(failure);
-    let multi = judged.span.multi != Some(false);
-    let tcp = judged.fallback != Fallback::No
+    let multi = span.multi != Some(false);
+    let tcp = judged.tcp_fallback != Fallback::No
         && (log.channels.net(Net::Socket) > 0 || any(|p| p.net() == Some(Net::Socket)));
     let mut causes = Vec::new();
-    if judged.fallback == Fallback::Configured {
+    if judged.tcp_fallback == Fallback::Configured {
         causes.extend(settings(log, context));
     }
     // A node without verbs finds none; that matters only if the job needs the network.
@@ -65,25 +43,25 @@ pub(super) fn causes(log: &NcclLog, context: &JobContext<'_>, judged: &Judged<'_
     let lacking = missed && plugin_lacking(log, context);
     let is_lacking = |root: &Failure| lacking && *root == Failure::PluginMissing;
     let fits = |root: &&Failure| missed && seen(root) || is_lacking(root);
-    causes.extend(ROOTS.iter().filter(fits));
+    causes.extend(ORDER.roots.iter().filter(fits));
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
         causes.push(Failure::PluginInit);
     }
     if any(|p| p.ofi_tcp) {
         causes.push(Failure::OfiTcp);
     }
-    let by_tcp = matches!(judged.fallback, Fallback::Yes | Fallback::Configured);
+    let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
     if by_tcp && causes.is_empty() && !any(|p| p.ib_tried) {
         causes.push(Failure::IbNotTried);
     }
     if tcp && multi && on_inner_interface(log) {
         causes.push(Failure::WrongInterface);
     }
-    causes.extend(OTHERS.iter().filter(|other| seen(other)));
+    causes.extend(ORDER.others.iter().filter(|other| seen(other)));
     if judged.gdrdma == Some(false) && uses_verbs(log) {
         causes.push(Failure::GdrDisabled);
     }
-    if judged.hangs {
+    if judged.init_hangs_since.is_some() {
         causes.push(Failure::InitHang);
     }
     causes

@@ -3,6 +3,7 @@
 use super::causes;
 use super::context::JobContext;
 use super::span::{Span, distinct_hosts, group_span};
+use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::Link;
@@ -40,18 +41,7 @@ words! {
 impl Network {
     /// The name for people.
     pub fn title(self) -> &'static str {
-        match self {
-            Network::Ib => "InfiniBand",
-            Network::Roce => "RoCE",
-            Network::IbOrRoce => "RDMA (InfiniBand or RoCE)",
-            Network::Socket => "TCP",
-            Network::Ofi => "libfabric",
-            Network::Fastrak => "GPUDirect-TCPXO",
-            Network::Tcpx => "GPUDirect-TCPX",
-            Network::Ucx => "UCX",
-            Network::None => "none: within the node",
-            Network::Unknown => "unknown",
-        }
+        line_of(include_str!("networks.txt"), self.as_str()).unwrap_or_default()
     }
 }
 
@@ -70,21 +60,11 @@ words! {
 }
 
 /// The network in use, and whether it is a fallback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Used {
-    pub network: Network,
-    pub fallback: Fallback,
-}
+pub(super) type Used = (Network, Fallback);
 
-impl Used {
-    /// The job stays in one node.
-    const NONE: Used = Used::new(Network::None, Fallback::No);
-    const UNKNOWN: Used = Used::new(Network::Unknown, Fallback::Unknown);
-
-    const fn new(network: Network, fallback: Fallback) -> Self {
-        Used { network, fallback }
-    }
-}
+/// The job stays in one node.
+const NONE: Used = (Network::None, Fallback::No);
+const UNKNOWN: Used = (Network::Unknown, Fallback::Unknown);
 
 pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let nets: BTreeSet<Net> = log.channels.nets().map(|(net, _)| net).collect();
@@ -97,10 +77,10 @@ pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used
     match (nets.iter().any(|net| net.is_tcp()), other) {
         (false, Some(net)) => carried(log, &log.channels, *net, span, context),
         // Connections that contradict every choice are quoted from another log.
-        (true, None) if chose_otherwise(log) => Used::UNKNOWN,
+        (true, None) if chose_otherwise(log) => UNKNOWN,
         (true, None) => over_tcp(log, &log.channels, span, context),
         // Two networks, and no communicator shows which serves what.
-        (true, Some(_)) => Used::UNKNOWN,
+        (true, Some(_)) => UNKNOWN,
         (false, None) => chosen(log, span, context),
     }
 }
@@ -146,16 +126,16 @@ fn carried(
     }
     // Containers of one host use the net too.
     if span.multi == Some(false) {
-        return Used::NONE;
+        return NONE;
     }
-    Used::new(of_net(log, net, &counts.nics), Fallback::No)
+    (of_net(log, net, &counts.nics), Fallback::No)
 }
 
 /// Judges connections over NCCL's own TCP, or FastSocket's.
 fn over_tcp(log: &NcclLog, counts: &ChannelCounts, span: &Span, context: &JobContext<'_>) -> Used {
     let stays = counts.crosses() == Some(false) && !counts.shares_devices() && !log.shared_names;
     if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
-        return Used::NONE;
+        return NONE;
     }
     let fallback = if configured(log, context) {
         Fallback::Configured
@@ -167,7 +147,7 @@ fn over_tcp(log: &NcclLog, counts: &ChannelCounts, span: &Span, context: &JobCon
     } else {
         Fallback::Yes
     };
-    Used::new(Network::Socket, fallback)
+    (Network::Socket, fallback)
 }
 
 /// Whether the log shows the whole choice of TCP, and no process tried anything else before. This is
@@ -185,9 +165,9 @@ fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let other = nets.iter().find(|net| !net.is_tcp()).copied();
     match (nets.iter().any(|net| net.is_tcp()), other) {
         // Ranks chose differently, and no connection shows which choice won.
-        (true, Some(_)) => Used::UNKNOWN,
+        (true, Some(_)) => UNKNOWN,
         (true, None) => tcp_chosen(log, span, context),
-        (false, _) if span.multi == Some(false) => Used::NONE,
+        (false, _) if span.multi == Some(false) => NONE,
         (false, Some(net)) => carried(log, &log.channels, net, span, context),
         (false, None) => nothing_shown(log, context),
     }
@@ -196,7 +176,7 @@ fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
 fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let configured = configured(log, context);
     let fallback = match span.multi {
-        Some(false) if span.firm || !configured => return Used::NONE,
+        Some(false) if span.firm || !configured => return NONE,
         _ if configured => Fallback::Configured,
         // NVLink between nodes (MNNVL) carries data instead of the net.
         Some(true) if perhaps_asked(log) => Fallback::Configured,
@@ -205,7 +185,7 @@ fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
         }
         _ => Fallback::Unknown,
     };
-    Used::new(Network::Socket, fallback)
+    (Network::Socket, fallback)
 }
 
 fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
@@ -218,7 +198,7 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
         false if plugin && log.channels.any() => Fallback::No,
         false => Fallback::Unknown,
     };
-    Used::new(Network::Unknown, fallback)
+    (Network::Unknown, fallback)
 }
 
 /// Judges libfabric over a TCP provider, which is TCP under another name.
@@ -230,7 +210,7 @@ fn ofi_over_tcp(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
         Some(false) => Fallback::No,
         None => Fallback::Unknown,
     };
-    Used::new(Network::Ofi, fallback)
+    (Network::Ofi, fallback)
 }
 
 /// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine where a plugin serves the network, which

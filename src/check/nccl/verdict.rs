@@ -1,6 +1,6 @@
 //! The verdict on one log, as JSON shows it.
 
-use super::causes::{self, Judged};
+use super::causes;
 use super::context::JobContext;
 use super::job::{self, Hang};
 use super::network::{Fallback, Network, Used};
@@ -87,32 +87,24 @@ pub(super) fn verdict(
     log: &NcclLog,
     context: &JobContext<'_>,
     span: &Span,
-    used: Used,
+    (network, fallback): Used,
     hang: Option<Hang>,
 ) -> NcclVerdict {
-    let gdrdma = gdrdma(log, used.network);
-    let judged = Judged {
-        span,
-        fallback: used.fallback,
-        gdrdma,
-        hangs: hang.is_some(),
-    };
-    let causes = causes::causes(log, context, &judged);
     let widest = log.groups.iter().max_by_key(|(key, _)| key.nranks);
     let mut verdict = NcclVerdict {
         nccl_version: log.version.clone(),
-        network: used.network,
+        network,
         channels: channels(log),
-        gdrdma,
+        gdrdma: gdrdma(log, network),
         // Less than proof is shown only where the verdict rests on it.
         multi_node: (span.multi)
-            .filter(|_| span.firm || matches!(used.fallback, Fallback::Yes | Fallback::No)),
+            .filter(|_| span.firm || matches!(fallback, Fallback::Yes | Fallback::No)),
         init_complete: job::complete(log),
-        tcp_fallback: used.fallback,
-        evidence: evidence(log, used, &causes),
+        tcp_fallback: fallback,
+        evidence: Vec::new(),
         summary: String::new(),
         remedies: Vec::new(),
-        causes,
+        causes: Vec::new(),
         nranks: widest.map(|(key, _)| key.nranks),
         nodes: widest.and_then(|(_, group)| group.nodes),
         init_seconds: log.init_seconds,
@@ -122,6 +114,8 @@ pub(super) fn verdict(
         nccl_lines: log.records,
         unknown_lines: log.unknown,
     };
+    verdict.causes = causes::causes(log, context, span, &verdict);
+    verdict.evidence = evidence(log, &verdict);
     verdict.summary = summary(log, &verdict, hang);
     verdict.remedies = remedies(&verdict);
     verdict
@@ -178,13 +172,13 @@ fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
     rings.max().or(off.then_some(false))
 }
 
-fn evidence(log: &NcclLog, used: Used, causes: &[Failure]) -> Vec<EvidenceLine> {
+fn evidence(log: &NcclLog, verdict: &NcclVerdict) -> Vec<EvidenceLine> {
     // Proof first, then what explains it, then the rest.
     let weight = |kind: &EvidenceKind| match kind {
         EvidenceKind::Over(Transport::Net(_), _) => 0,
         EvidenceKind::Choice(_) => 1,
         EvidenceKind::Span => 2,
-        EvidenceKind::Failure(failure) if causes.contains(failure) => 3,
+        EvidenceKind::Failure(failure) if verdict.causes.contains(failure) => 3,
         EvidenceKind::Env(_) | EvidenceKind::Plugin(_) | EvidenceKind::Devices => 4,
         EvidenceKind::Gdr(_) => 5,
         EvidenceKind::Complete => 6,
@@ -193,7 +187,7 @@ fn evidence(log: &NcclLog, used: Used, causes: &[Failure]) -> Vec<EvidenceLine> 
     };
     let mut lines: Vec<_> = log.evidence().iter().collect();
     // The choice of a network explains nothing about a job inside one node.
-    if used.network == Network::None {
+    if verdict.network == Network::None {
         lines.retain(|(kind, _)| weight(kind) != 1);
     }
     lines.sort_by_key(|(kind, line)| (weight(kind), line.line));

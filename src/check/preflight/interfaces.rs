@@ -153,12 +153,9 @@ impl<'a> Choice<'a> {
     /// NCCL ignores names that no usable interface has. One list may serve a whole fleet, but a blank
     /// is a mistake, and over TCP each missing interface costs bandwidth.
     fn judge_names(&self, context: &Context<'_>, names: &NcclList) -> Item {
-        let unmatched = names.entries.iter().filter(|entry| {
-            let mut usable = self.usable.iter();
-            !usable.any(|(name, _)| names.matches(entry, name, None))
-        });
+        let unmatched = names.unmatched(self.usable.iter().map(|(name, _)| (*name, None)));
         // In quotes, which makes blanks visible.
-        let ignored: Vec<String> = unmatched.map(|entry| format!("{:?}", entry.name)).collect();
+        let ignored: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();
         let (shown, ignored_names) = (self.shown(), list(&ignored));
         let message = format!("{shown}; nothing usable is called {ignored_names}");
         let message = match (names.with_blanks(), &context.tcp) {

@@ -1,30 +1,23 @@
 //! The job's own variables, by the launchers that set them: ranks, sizes and the master.
 
+use crate::data_files::embedded;
 use crate::observe::container::{ContainerFacts, Environment};
+use serde::Deserialize;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
-/// Processes by launcher: rank and size in the job, rank and size on this node.
-pub(super) const PROCESSES: &[[&str; 4]] = &[
-    ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"],
-    [
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-    ],
-    ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
-    ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""],
-];
+/// Variables by launcher: `launchers.toml`.
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+pub(super) struct Launchers {
+    /// Rank and size in the job, rank and size on this node.
+    pub processes: Vec<[&'static str; 4]>,
+    /// Rank and number of nodes.
+    pub nodes: Vec<[&'static str; 2]>,
+}
 
-/// Nodes by launcher: rank and number.
-pub(super) const NODES: &[[&str; 2]] = &[
-    ["PET_NODE_RANK", "PET_NNODES"],
-    ["NODE_RANK", "NNODES"],
-    ["GROUP_RANK", "GROUP_WORLD_SIZE"],
-    ["", "SLURM_JOB_NUM_NODES"],
-    ["SLURM_NODEID", "SLURM_NNODES"],
-    ["LWS_WORKER_INDEX", "LWS_GROUP_SIZE"],
-];
+pub(super) static LAUNCHERS: LazyLock<Launchers> =
+    LazyLock::new(|| embedded(include_str!("launchers.toml")));
 
 /// Rank within a Kubernetes Job, used if nothing else is set: in a set of Jobs each counts its own.
 const COMPLETION: &str = "JOB_COMPLETION_INDEX";
@@ -46,12 +39,12 @@ pub(super) fn number(environment: &Environment, name: &str) -> Option<u64> {
 /// Whether the job spans nodes, with the evidence; `None` if nothing shows it.
 pub(super) fn spans_nodes(facts: &ContainerFacts, gpus: Option<u32>) -> Option<(bool, String)> {
     let environment = &facts.environment;
-    for [_, name] in NODES {
+    for [_, name] in &LAUNCHERS.nodes {
         if let Some(count @ 1..) = number(environment, name) {
             return Some((count > 1, format!("{name}={count}")));
         }
     }
-    for [_, size, _, local_size] in PROCESSES {
+    for [_, size, _, local_size] in &LAUNCHERS.processes {
         let Some(all) = number(environment, size) else {
             continue;
         };
@@ -109,8 +102,8 @@ pub(super) fn parse_port(text: &str) -> Option<u16> {
 /// The variable that shows that this process is the master, rank 0. A process' rank takes precedence
 /// over its node's.
 pub(super) fn master_rank(environment: &Environment) -> Option<&'static str> {
-    let processes = PROCESSES.iter().map(|names| names[0]);
-    let nodes = NODES.iter().map(|names| names[0]);
+    let processes = LAUNCHERS.processes.iter().map(|names| names[0]);
+    let nodes = LAUNCHERS.nodes.iter().map(|names| names[0]);
     let name = (processes.chain(nodes).chain([COMPLETION]))
         .find(|name| environment.get(name).is_some())?;
     (number(environment, name) == Some(0)).then_some(name)
@@ -125,8 +118,8 @@ pub(super) fn is_on_masters_node(environment: &Environment) -> bool {
         rank.is_some() && rank == number(environment, local)
     };
     master_rank(environment).is_some()
-        || NODES.iter().any(is_first)
-        || PROCESSES.iter().any(is_same)
+        || LAUNCHERS.nodes.iter().any(is_first)
+        || LAUNCHERS.processes.iter().any(is_same)
 }
 
 /// The master's name and the port to connect to. The port is `None` if it is unset or invalid, or if

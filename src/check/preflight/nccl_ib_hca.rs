@@ -71,7 +71,8 @@ impl Selection<'_> {
 
     fn judge(&self, context: &Context<'_>) -> Judged {
         self.nothing(context).when(self.selected.is_empty())?;
-        let unmatched = self.unmatched();
+        let there = self.candidates.iter().map(key);
+        let unmatched = (self.list).unmatched(there.map(|(name, port)| (name, Some(port))));
         let (setting, missing, used) = (&self.setting, list(&unmatched), list(&self.names));
         let message =
             format!("{setting}: nothing usable is called {missing}; NCCL uses only {used}");
@@ -90,20 +91,6 @@ impl Selection<'_> {
             true => Item::ok(self.to_string()),
             false => Item::ok(format!("{self}; not here or not active: {missing}")),
         })
-    }
-
-    /// Names in the list that no usable port has.
-    fn unmatched(&self) -> Vec<&str> {
-        let is_matched = |entry: &&Entry| {
-            let mut ports = self.candidates.iter();
-            !ports.any(|port| self.list.matches_port(entry, port))
-        };
-        match self.list.excludes {
-            true => Vec::new(),
-            false => (self.list.entries.iter().filter(is_matched))
-                .map(|entry| entry.name.as_str())
-                .collect(),
-        }
     }
 
     fn nothing(&self, context: &Context<'_>) -> Item {

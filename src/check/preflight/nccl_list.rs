@@ -79,6 +79,19 @@ impl NcclList {
         self.matches(entry, &device.device.name, Some(port.number))
     }
 
+    /// Names in the list that match none of these; an exclusion may name what is not there.
+    pub fn unmatched<'n>(
+        &self,
+        there: impl Iterator<Item = (&'n str, Option<u32>)> + Clone,
+    ) -> Vec<&str> {
+        let is_unmatched = |entry: &&Entry| {
+            let mut there = there.clone();
+            !self.excludes && !there.any(|(name, port)| self.matches(entry, name, port))
+        };
+        let unmatched = self.entries.iter().filter(is_unmatched);
+        unmatched.map(|entry| entry.name.as_str()).collect()
+    }
+
     /// An entry that matches no name because of the blanks around it.
     pub fn with_blanks(&self) -> Option<&Entry> {
         let mut entries = self.entries.iter();

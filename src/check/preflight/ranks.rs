@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::item::{Item, Judged};
-use super::job::{NODES, PROCESSES, number};
+use super::job::{LAUNCHERS, number};
 use crate::observe::container::Environment;
 
 /// torchrun's number of processes per node, which may also be one of a few words.
@@ -11,7 +11,8 @@ const PER_NODE_WORDS: &[&str] = &["auto", "cpu", "gpu", "xpu"];
 
 /// Names of all rank variables that are set.
 fn set_names(environment: &Environment) -> Vec<&'static str> {
-    let names = PROCESSES.concat().into_iter().chain(NODES.concat());
+    let names = LAUNCHERS.processes.as_flattened().iter();
+    let names = names.chain(LAUNCHERS.nodes.as_flattened()).copied();
     let set = |name: &&str| environment.get(name).is_some();
     let mut names: Vec<&str> = names.chain([PER_NODE]).filter(set).collect();
     names.sort_unstable();
@@ -32,7 +33,7 @@ pub(super) fn ranks(context: &Context<'_>) -> Judged {
             return Ok(item.fix(format!("env {name}: a number, or leave it to the launcher")));
         }
     }
-    let local_ranks = || PROCESSES.iter().map(|names| names[2]);
+    let local_ranks = || LAUNCHERS.processes.iter().map(|names| names[2]);
     // Some launchers show each process only its own GPU.
     let own_gpu =
         context.gpus == Some(1) && local_ranks().any(|name| number(environment, name).is_some());
@@ -60,8 +61,8 @@ fn out_of_range(environment: &Environment) -> Result<(), Item> {
     let wrong = |message, fix| Item::failing("RankOutOfRange", message).fix(fix);
     let of_processes =
         |[rank, size, local, locals]: &[&'static str; 4]| [[*rank, *size], [*local, *locals]];
-    let of_processes = PROCESSES.iter().flat_map(of_processes);
-    for [rank, size] in of_processes.chain(NODES.iter().copied()) {
+    let of_processes = LAUNCHERS.processes.iter().flat_map(of_processes);
+    for [rank, size] in of_processes.chain(LAUNCHERS.nodes.iter().copied()) {
         let Some((r, s)) = both(rank, size) else {
             continue;
         };
@@ -73,7 +74,7 @@ fn out_of_range(environment: &Environment) -> Result<(), Item> {
         let fix = format!("env {rank}: 0 to {}; or {size}", s - 1);
         wrong(message, fix).when(r >= s)?;
     }
-    for [_, size, _, local_size] in PROCESSES {
+    for [_, size, _, local_size] in &LAUNCHERS.processes {
         let Some((part, all)) = both(local_size, size) else {
             continue;
         };

@@ -7,12 +7,7 @@ use crate::observe::container::Setting;
 use crate::observe::reading::Reading;
 
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
-const NUMBERS: &str = "NCCL_IB_DISABLE NCCL_IBEXT_DISABLE NCCL_P2P_DISABLE NCCL_SHM_DISABLE \
-    NCCL_IB_GID_INDEX NCCL_IB_TIMEOUT NCCL_IB_RETRY_CNT NCCL_IB_TC NCCL_IB_SL \
-    NCCL_IB_QPS_PER_CONNECTION NCCL_IB_PCI_RELAXED_ORDERING NCCL_IB_ADAPTIVE_ROUTING \
-    NCCL_CROSS_NIC NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD NCCL_NET_GDR_READ \
-    NCCL_DMABUF_ENABLE NCCL_CUMEM_ENABLE NCCL_MNNVL_ENABLE NCCL_NVLS_ENABLE NCCL_BUFFSIZE \
-    NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS";
+const NUMBERS: &str = include_str!("numbers.txt");
 
 /// Files that NCCL reads by name (`ncclTopoGetXmlFromFile`, `ncclTopoGetXmlGraphFromFile`,
 /// src/graph/xml.cc). It ignores a missing topology; a missing graph, or an empty name, ends the job.
@@ -145,10 +140,7 @@ fn missing_rail(context: &Context<'_>) -> Option<Item> {
     RAILS.split_whitespace().find_map(|name| {
         let setting = context.nccl(name)?;
         let rails = NcclList::parse(setting.value, MAX_INTERFACES);
-        let missing = rails.entries.iter().filter(|entry| {
-            !rails.excludes && !there.iter().any(|name| rails.matches(entry, name, None))
-        });
-        let missing: Vec<&str> = missing.map(|entry| entry.name.as_str()).collect();
+        let missing = rails.unmatched(there.iter().map(|name| (name.as_str(), None)));
         let blanks = match rails.with_blanks() {
             Some(_) => " (blanks count as part of names)",
             None => "",

@@ -1,20 +1,8 @@
 //! How GPUDirect RDMA is had on a fabric, and what does not exist there: told in the report, so that
 //! it is not searched for, and held against the checks by a test over every shape.
 
-use super::table::{GpuDirectTcp, facts};
+use super::table::GpuDirectTcp;
 use super::{Fabric, Profile, Provider};
-
-impl Fabric {
-    /// What GPUDirect RDMA takes there, for people; none where there is nothing to take it over.
-    pub fn gpudirect(self) -> Option<&'static str> {
-        facts(self).gpudirect
-    }
-
-    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does it.
-    pub fn gpudirect_modules(self) -> &'static [&'static str] {
-        &facts(self).modules
-    }
-}
 
 impl Profile {
     /// What does not exist on this machine.
@@ -22,7 +10,7 @@ impl Profile {
         match (self.fabric(), self.provider) {
             // `isr` sizes have it, `is` sizes of the same machine do not.
             (Some(Fabric::None), Some(Provider::Azure)) => &["InfiniBand", "RDMA devices"],
-            (Some(fabric), _) => &facts(fabric).lacks,
+            (Some(fabric), _) => &fabric.facts().lacks,
             (None, _) => &[],
         }
     }
@@ -42,7 +30,8 @@ impl Profile {
     pub fn there(&self) -> Option<String> {
         let fabric = self.shape?.fabric;
         // What other drivers take is not judged, and not told.
-        let takes = (fabric.gpudirect().filter(|_| !self.has_others_gpus()))
+        let takes = (fabric.facts().gpudirect)
+            .filter(|_| !self.has_others_gpus())
             .map(|takes| format!("GPUDirect RDMA by {takes}"));
         let lacks = match self.lacks() {
             [] => None,
@@ -71,7 +60,7 @@ mod tests {
     fn every_shape_says_what_gpudirect_takes_and_what_is_not_there() {
         for shape in shapes() {
             let profile = of(shape);
-            let (takes, lacks) = (shape.fabric.gpudirect(), profile.lacks());
+            let (takes, lacks) = (shape.fabric.facts().gpudirect, profile.lacks());
             let rdma = !lacks.contains(&"RDMA devices");
             assert_eq!(
                 takes.is_none(),
@@ -86,7 +75,7 @@ mod tests {
                 shape.name
             );
             // What is not there is not asked for either.
-            let modules = shape.fabric.gpudirect_modules();
+            let modules = &shape.fabric.facts().modules;
             assert!(
                 !modules.iter().any(|module| lacks.contains(module)),
                 "{}",

@@ -9,17 +9,18 @@ mod gpudirect;
 pub mod table;
 mod words;
 
+use crate::check::PortView;
 use crate::check::roles::{RoleFacts, RoleOverrides, ShapeSays, rail_keys};
 use crate::glob;
-use crate::observe::history::ports_of;
 use crate::observe::machine::MachineFacts;
 use crate::observe::node_resources::NodeResources;
-use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
+use crate::observe::rdma::{LinkLayer, RdmaDevice};
 use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::{section, words};
 use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::time::Duration;
 pub use table::{GpuDirectTcp, Shape, Sure, shapes};
 
 section! {
@@ -96,7 +97,7 @@ pub enum Fabric {
 impl Fabric {
     /// So many rails of it, for people: `8 RoCE rails`.
     pub fn so_many(self, count: usize) -> String {
-        let rails = table::facts(self).rails;
+        let rails = self.facts().rails;
         let one = rails.strip_suffix('s').filter(|_| count == 1);
         format!("{count} {}", one.unwrap_or(rails))
     }
@@ -307,24 +308,12 @@ fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'stati
 
 /// What of the rails is seen.
 fn see(profile: &mut Profile, snapshot: &Snapshot, roles: &BTreeMap<PortKey, RoleFacts>) {
-    let rails: BTreeSet<&PortKey> = rail_keys(roles).collect();
-    profile.rails = rails.len();
-    for (device, port) in ports_of(snapshot) {
-        let key = device.port_key(port.number);
-        if !rails.contains(&key) {
-            continue;
-        }
-        profile.seen = profile.seen.or(Some(kind(device, port.link_layer)));
-        let rate = || {
-            let link = &snapshot.links.get(&key)?.value;
-            let told = link.state.value().filter(|state| state.is_up());
-            let told = told.and(link.rate.value())?.rate;
-            let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
-            let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
-            true_rate(port.link_layer, &device.driver, told, speed.copied())
-        };
-        profile.rate = [profile.rate, rate()].into_iter().flatten().min();
-    }
+    profile.rails = rail_keys(roles).count();
+    let ports = PortView::all(snapshot, roles, (snapshot.at, Duration::MAX));
+    let rails: Vec<PortView<'_>> = ports.filter(|port| port.rail).collect();
+    let first = rails.first();
+    profile.seen = first.map(|rail| kind(rail.device, rail.port.link_layer));
+    profile.rate = rails.iter().filter_map(PortView::rate).min();
 }
 
 fn kind(device: &RdmaDevice, layer: LinkLayer) -> Fabric {

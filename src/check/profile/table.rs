@@ -57,10 +57,14 @@ pub struct GpuDirectTcp {
 /// What holds of a fabric, in whichever cloud the machine is.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct FabricFacts {
+pub struct FabricFacts {
+    /// What rails of it are called: `RoCE rails`.
     pub rails: &'static str,
+    /// What GPUDirect RDMA takes there, for people; none where there is nothing to take it over.
     pub gpudirect: Option<&'static str>,
+    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does it.
     pub modules: Vec<&'static str>,
+    /// What does not exist there.
     pub lacks: Vec<&'static str>,
 }
 
@@ -78,8 +82,10 @@ pub fn shapes() -> &'static [Shape] {
     &TABLE.shape
 }
 
-/// What holds of a fabric.
-pub(super) fn facts(fabric: Fabric) -> &'static FabricFacts {
-    static NONE: LazyLock<FabricFacts> = LazyLock::new(FabricFacts::default);
-    TABLE.fabric.get(&fabric).unwrap_or(&NONE)
+impl Fabric {
+    /// What holds of it.
+    pub fn facts(self) -> &'static FabricFacts {
+        static NONE: LazyLock<FabricFacts> = LazyLock::new(FabricFacts::default);
+        TABLE.fabric.get(&self).unwrap_or(&NONE)
+    }
 }

@@ -2,7 +2,8 @@
 //! where the scraper takes gzip.
 
 use super::{Answer, respond};
-use crate::report::metrics::{self, Options};
+use crate::report::catalogue::Detail;
+use crate::report::metrics;
 use crate::report::{ClusterStatus, Report};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -24,7 +25,7 @@ impl Rendered {
         &self,
         report: &Arc<Report>,
         cluster: Option<&Arc<ClusterStatus>>,
-        options: Options,
+        detail: Detail,
     ) -> String {
         let of = (
             Arc::downgrade(report),
@@ -38,7 +39,7 @@ impl Rendered {
                 text.clone()
             }
             _ => {
-                let text = metrics::encode_report(report, cluster.map(Arc::as_ref), options);
+                let text = metrics::encode_report(report, cluster.map(Arc::as_ref), detail);
                 *kept = Some((of.0, of.1, text.clone()));
                 text
             }
@@ -185,9 +186,9 @@ mod tests {
             (&second, Some(&cluster)),
             (&second, None),
         ] {
-            let options = Options::default();
-            let text = metrics::encode_report(report, cluster.map(Arc::as_ref), options);
-            assert_eq!(rendered.text(report, cluster, options), text);
+            let detail = Detail::default();
+            let text = metrics::encode_report(report, cluster.map(Arc::as_ref), detail);
+            assert_eq!(rendered.text(report, cluster, detail), text);
         }
     }
 

@@ -33,9 +33,9 @@ pub(super) fn platform(report: &Report) -> impl Serialize {
         // What does not exist on such a machine.
         lacks: profile.lacks(),
         // What GPUDirect RDMA takes there, for people.
-        gpudirect: fabric.and_then(Fabric::gpudirect),
+        gpudirect: fabric.and_then(|fabric| fabric.facts().gpudirect),
         // Modules that GPUDirect RDMA can take there, any of them.
-        gpudirect_modules: fabric.map_or(&[][..], Fabric::gpudirect_modules),
+        gpudirect_modules: fabric.map_or(&[][..], |fabric| &fabric.facts().modules),
         rails: profile.rails,
         // What the Node promises; empty without an API server.
         resources: &report.resources,

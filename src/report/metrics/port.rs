@@ -4,23 +4,23 @@ use super::{Exposition, series};
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
 use crate::observe::rdma::{Function, LinkLayer, PortState};
 use crate::report::default_counters::{self, DEFAULTS};
-use crate::report::port_view::{self, ReportedPort};
+use crate::report::port_view::{self, PortView};
 use crate::report::{Report, Role};
 
-pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
+pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
     // Before the first enumeration the number of rails is unknown: no series, not 0.
     if report.snapshot.devices.is_some() {
-        let rails = ports.iter().filter(|port| port.is_rail()).count();
+        let rails = ports.iter().filter(|port| port.rail).count();
         out.push("selvage_rails", &[], rails);
     }
     // On InfiniBand the network device's is IPoIB's.
-    let is_roce = |port: &ReportedPort| port.port.link_layer == LinkLayer::Ethernet;
-    let roce_rails = ports.iter().filter(|port| port.is_rail() && is_roce(port));
+    let is_roce = |port: &PortView| port.port.link_layer == LinkLayer::Ethernet;
+    let roce_rails = ports.iter().filter(|port| port.rail && is_roce(port));
     let mtu = roce_rails.filter_map(|port| port.netdev?.mtu).min();
     out.push("selvage_rail_mtu_bytes", &[], mtu);
     for port in ports {
         info(out, port);
-        let (device, number) = (port.device.name.as_str(), &port.number);
+        let (device, number) = (port.device.name.as_str(), &port.port.number.to_string());
         let state = port.state();
         let known = state.filter(|state| *state != PortState::Unknown);
         series! { out
@@ -35,16 +35,16 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
         }
         // VFs lent to guests are the guests' to watch, and a node may have hundreds.
         if out.is_full() || port.device.function != Function::VirtualOfHost {
-            counters(out, report, port);
+            counters(out, report, port, number);
         }
     }
 }
 
-fn info(out: &mut Exposition, port: &ReportedPort<'_>) {
+fn info(out: &mut Exposition, port: &PortView<'_>) {
     let labels = [
         port.device.name.as_str(),
-        &port.number,
-        &port.pci().unwrap_or_default(),
+        &port.port.number.to_string(),
+        &port.address().unwrap_or_default(),
         port.port.netdev.as_deref().unwrap_or_default(),
         &port_view::word(&port.port.link_layer),
         &port.device.driver,
@@ -58,17 +58,20 @@ fn info(out: &mut Exposition, port: &ReportedPort<'_>) {
     out.push("selvage_port_info", &labels, true);
 }
 
-fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
-    let (device, number) = (port.device.name.as_str(), port.number.as_str());
+fn counters(out: &mut Exposition, report: &Report, port: &PortView<'_>, number: &str) {
+    let device = port.device.name.as_str();
+
     // A port whose state was never read has no edges to count from.
-    if port.state_read {
+    let link = report.snapshot.links.get(&port.key);
+    if link.is_some_and(|link| link.value.state.value().is_some()) {
         let edges = report.totals.link_edges.get(&port.key).copied();
         let (family, edges) = ("selvage_port_link_transitions_total", edges.unwrap_or(0));
         out.push(family, &[device, number], edges);
     }
-    let Some(counters) = port.counters else {
+    let Some(counters) = report.snapshot.counters.get(&port.key) else {
         return;
     };
+    let counters = &counters.value;
     for (family, value) in default_counters::traffic(counters) {
         out.push(family, &[device, number], value);
     }

@@ -16,16 +16,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-const FULL: Options = Options {
-    detail: Detail::Full,
-};
+const FULL: Detail = Detail::Full;
 
 fn series(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.starts_with('#')).collect()
 }
 
 fn default_text(report: &Report) -> String {
-    encode(report, None, &AgentStats::default(), Options::default())
+    encode(report, None, &AgentStats::default(), Detail::default())
 }
 
 fn has(text: &str, line: &str) -> bool {
@@ -45,7 +43,7 @@ fn series_are_bounded_on_a_node_with_18_ports() {
     };
     for layer in [LinkLayer::Infiniband, LinkLayer::Ethernet] {
         let report = node(18, layer);
-        let default = series(&encode(&report, None, &stats, Options::default())).len();
+        let default = series(&encode(&report, None, &stats, Detail::default())).len();
         let full = series(&encode(&report, None, &stats, FULL)).len();
         println!("{layer:?}: {default} by default, {full} in full");
         // Room is left for findings and kernel events, which are none here.
@@ -80,8 +78,8 @@ fn no_series_comes_twice() {
             value: counters,
         }),
     );
-    for options in [Options::default(), FULL] {
-        let text = encode(&report, None, &AgentStats::default(), options);
+    for detail in [Detail::default(), FULL] {
+        let text = encode(&report, None, &AgentStats::default(), detail);
         let mut names: Vec<&str> = series(&text)
             .iter()
             .map(|line| line.rsplit_once(' ').unwrap().0)
@@ -215,7 +213,7 @@ fn jobs() -> Jobs {
 fn what_jobs_use() {
     let mut report = node(2, LinkLayer::Infiniband);
     report.jobs = Arc::new(jobs());
-    let text = encode(&report, None, &AgentStats::default(), Options::default());
+    let text = encode(&report, None, &AgentStats::default(), Detail::default());
     let told: Vec<&str> = (text.lines())
         .filter(|line| line.starts_with("selvage_nccl_") && line.contains("trainer"))
         .collect();
@@ -248,7 +246,7 @@ fn a_job_without_a_pod_has_its_own_label() {
     container.job = None;
     let mut report = node(2, LinkLayer::Infiniband);
     report.jobs = Arc::new(jobs);
-    let text = encode(&report, None, &AgentStats::default(), Options::default());
+    let text = encode(&report, None, &AgentStats::default(), Detail::default());
     let labels = r#"{namespace="",pod="",container="",job="42""#;
     let lines = text.lines().filter(|line| line.contains(labels));
     assert_eq!(lines.count(), 8, "{text}");

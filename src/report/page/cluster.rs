@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::severity_icon::Severity;
 use super::summary::Tile;
+use crate::data_files::line_of;
 use crate::report::cluster::ClusterStatus;
 use crate::report::{State, Tainting};
 
@@ -65,13 +66,5 @@ impl Context<'_> {
 
 /// Why a wanted taint is withheld, in words.
 fn withheld(why: &'static str) -> &'static str {
-    match why {
-        "budget" => "by the budget",
-        "not_in_group" => "this node is not in any group",
-        "muted" => "muted by an operator",
-        "mode" => "the mode writes no taint",
-        "dry_run" => "a dry run writes nothing",
-        "api" => "the API server does not answer",
-        other => other,
-    }
+    line_of(include_str!("withheld.txt"), why).unwrap_or(why)
 }

@@ -12,7 +12,7 @@ impl<'a> Context<'a> {
     /// All ports, worst first.
     pub(super) fn ports(&self) -> Vec<&'a Port<'a>> {
         let mut ports: Vec<&Port<'_>> = self.layout.ports.iter().collect();
-        ports.sort_by_key(|port| (Reverse(port.severity.attention()), !port.view.is_rail()));
+        ports.sort_by_key(|port| (Reverse(port.severity.attention()), !port.view.rail));
         ports
     }
 

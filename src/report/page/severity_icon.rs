@@ -2,7 +2,7 @@
 //! findings are about which port, GPU or device.
 
 use crate::check::{Finding, Status, Weight};
-use crate::report::port_view::ReportedPort;
+use crate::report::port_view::PortView;
 use crate::report::{Report, State};
 use crate::units::Bdf;
 use std::collections::BTreeSet;
@@ -101,13 +101,13 @@ impl<'a> About<'a> {
     }
 
     /// Findings about a port, its device, its PCI function or its network device.
-    pub(super) fn port(report: &'a Report, port: &ReportedPort<'_>) -> Self {
+    pub(super) fn port(report: &'a Report, port: &PortView<'_>) -> Self {
         let names = [
-            Some(port.name()),
+            Some(port.subject.clone()),
             Some(port.key.to_string()),
             Some(port.device.name.clone()),
             Some(port.device.key.to_string()),
-            port.pci(),
+            port.address(),
             port.device.pci.map(|pci| pci.slot()),
             port.port.netdev.clone(),
         ];
@@ -155,18 +155,18 @@ fn on_pcie(finding: &Finding) -> bool {
 }
 
 /// How a port is, judged by its state and the findings about it.
-pub(super) fn of_port(port: &ReportedPort<'_>, about: &About<'_>) -> Severity {
+pub(super) fn of_port(port: &PortView<'_>, about: &About<'_>) -> Severity {
     about.severity().unwrap_or(Severity::Ok).max(of_state(port))
 }
 
 /// How a port's link into the fabric is; its PCIe side does not count.
-pub(super) fn of_link(port: &ReportedPort<'_>, about: &About<'_>) -> Severity {
+pub(super) fn of_link(port: &PortView<'_>, about: &About<'_>) -> Severity {
     let beyond_pcie = about.worst(|finding| !on_pcie(finding));
     beyond_pcie.unwrap_or(Severity::Ok).max(of_state(port))
 }
 
-fn of_state(port: &ReportedPort<'_>) -> Severity {
-    match (port.is_up(), port.state()) {
+fn of_state(port: &PortView<'_>) -> Severity {
+    match (port.is_active(), port.state()) {
         (true, _) => Severity::Ok,
         (false, None) => Severity::Unknown,
         (false, Some(_)) => Severity::Off,

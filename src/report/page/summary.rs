@@ -56,7 +56,7 @@ impl Context<'_> {
     /// Why the fabric cannot be drawn, or has no rails.
     pub(super) fn fabric_note(&self) -> Option<&'static str> {
         let ports = &self.layout.ports;
-        let rails = ports.iter().filter(|port| port.view.is_rail()).count();
+        let rails = ports.iter().filter(|port| port.view.rail).count();
         port_view::fabric_note(self.report, ports.len(), rails)
     }
 
@@ -73,8 +73,8 @@ impl Context<'_> {
 
     fn rails(&self) -> Tile {
         let ports = &self.layout.ports;
-        let rails = || ports.iter().filter(|port| port.view.is_rail());
-        let up = rails().filter(|port| port.view.is_up()).count();
+        let rails = || ports.iter().filter(|port| port.view.rail);
+        let up = rails().filter(|port| port.view.is_active()).count();
         let value = match (&self.report.snapshot.devices, rails().count()) {
             (None, _) => "unknown".into(),
             (Some(_), 0) => "none".into(),

@@ -7,10 +7,10 @@ use crate::check::Finding;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::report::Report;
-use crate::report::port_view::{self, ReportedPort};
+use crate::report::port_view::{self, PortView};
 use crate::units::Bdf;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Rows of one group; more go to another group, so that none is taller than a screen.
 const MAX_ROWS: usize = 8;
@@ -41,7 +41,7 @@ impl Gpu<'_> {
 
 #[derive(Debug, Clone)]
 pub(super) struct Port<'a> {
-    pub(super) view: ReportedPort<'a>,
+    pub(super) view: PortView<'a>,
     /// Its function's address as shown; empty for software devices.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
@@ -61,7 +61,7 @@ impl Port<'_> {
     pub(super) fn name(&self) -> String {
         match self.view.device.ports.len() {
             0 | 1 => self.view.device.name.clone(),
-            _ => self.view.name(),
+            _ => self.view.subject.clone(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Port<'_> {
     /// How the link is drawn: a link that is up is whole whatever a notice says.
     pub(super) fn stroke(&self) -> Severity {
         match self.link {
-            Severity::Notice if self.view.is_up() => Severity::Ok,
+            Severity::Notice if self.view.is_active() => Severity::Ok,
             Severity::Notice => Severity::Off,
             severity => severity,
         }
@@ -82,7 +82,7 @@ impl Port<'_> {
 
     /// State and rate in a few words.
     pub(super) fn state(&self) -> String {
-        match (self.view.is_up(), self.view.rate(), self.view.state()) {
+        match (self.view.is_active(), self.view.rate(), self.view.state()) {
             (true, Some(rate), _) => rate.to_string(),
             (true, None, _) => "active".into(),
             (false, _, None) => "state unknown".into(),
@@ -157,7 +157,7 @@ impl<'a> Group<'a> {
 
     /// Cut into groups of a bounded number of rows; rails come before other ports.
     fn in_pieces(mut self) -> Vec<Group<'a>> {
-        self.ports.sort_by_key(|port| !port.view.is_rail());
+        self.ports.sort_by_key(|port| !port.view.rail);
         let rows = self.gpus.len().max(self.ports.len());
         let piece = |at: usize| Group {
             gpus: self.gpus.iter().skip(at).take(MAX_ROWS).cloned().collect(),
@@ -206,10 +206,10 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
     };
     let gpus: Vec<Gpu<'_>> = bdfs.iter().enumerate().map(gpu).collect();
     let ports: Vec<Port<'_>> = (all.into_iter())
-        .filter(|port| port.is_rail() || !is_virtual(port.device.function))
+        .filter(|port| port.rail || !is_virtual(port.device.function))
         .map(|view| {
             let about = About::port(report, &view);
-            let address = view.pci().unwrap_or_default();
+            let address = view.address().unwrap_or_default();
             Port {
                 function: function(&address),
                 address: shown(&address, whole),
@@ -229,7 +229,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
     groups.extend(gone(report, &gpus, &ports));
     // Stable: healthy groups keep their places.
     groups.sort_by_key(|group| {
-        let compute = !group.gpus.is_empty() || group.ports.iter().any(|port| port.view.is_rail());
+        let compute = !group.gpus.is_empty() || group.ports.iter().any(|port| port.view.rail);
         let worst = Reverse(group.severity().attention());
         (worst, !compute && group.gone.is_empty())
     });
@@ -307,25 +307,18 @@ fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -
     };
     let gpu_places: Vec<Place<'_>> = gpus.iter().map(of_gpu).collect();
     let port_places: Vec<Place<'_>> = ports.iter().map(of_port).collect();
-    // Cards and switches below each root port.
-    let mut roots: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<Option<&str>>)> = BTreeMap::new();
-    for place in gpu_places.iter().chain(&port_places) {
-        if let Some(root) = place.root_port {
-            let (cards, switches) = roots.entry(root).or_default();
-            cards.insert(&place.card);
-            switches.insert(place.switch);
-        }
-    }
     let above = |place: &Place<'_>| {
-        let root = place.root_port;
-        let below = root.and_then(|root| Some((root, roots.get(root)?)));
-        match (below, place.switch) {
-            (None, _) => Above::Unseen,
-            (Some((_, (cards, _))), _) if cards.len() < 2 => Above::Numa,
-            (Some((_, (_, switches))), Some(switch)) if switches.len() == 1 => {
+        let Some(root) = place.root_port else {
+            return Above::Unseen;
+        };
+        let all = gpu_places.iter().chain(&port_places);
+        let below: Vec<&Place<'_>> = all.filter(|of| of.root_port == Some(root)).collect();
+        match place.switch {
+            _ if below.iter().all(|of| of.card == place.card) => Above::Numa,
+            Some(switch) if below.iter().all(|of| of.switch == place.switch) => {
                 Above::Switch(switch.to_string())
             }
-            (Some((root, _)), _) => Above::RootPort(root.to_string()),
+            _ => Above::RootPort(root.to_string()),
         }
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();

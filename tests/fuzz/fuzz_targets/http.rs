@@ -56,7 +56,7 @@ async fn talk(bytes: &[u8], piece: usize, address: IpAddr) -> Vec<u8> {
         cluster: watch::channel(None).1,
         rendered: Default::default(),
         stats: AgentStats::default,
-        options: Default::default(),
+        detail: Default::default(),
         limits: Limits::default(),
         guard: Arc::default(),
         hosts: Default::default(),

@@ -1,13 +1,13 @@
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::SourceHealth;
-use crate::report::metrics::{AgentStats, Options, encode};
+use crate::report::metrics::{AgentStats, encode};
 use crate::report::testing::{NOW, device, hear_of, link, node};
 use crate::report::{Report, Role};
 use std::sync::Arc;
 
 fn default_text(report: &Report) -> String {
-    encode(report, None, &AgentStats::default(), Options::default())
+    encode(report, None, &AgentStats::default(), Default::default())
 }
 
 fn has(text: &str, line: &str) -> bool {
