@@ -14,7 +14,7 @@ use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
 use crate::report::metrics::{AgentStats, Options};
 use crate::report::{ClusterStatus, Report, Tainting};
-use crate::sampler::{Followed, Plan, Remembered, Sampler};
+use crate::sampler::{Followed, Sampler};
 use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver, StateDir};
@@ -124,7 +124,7 @@ pub async fn run(
         }
         found = start::find(&config, true) => found,
     };
-    let clock = Clock::starting_at(start::moment(found.host.is_live(), found.uptime));
+    let clock = found.clock();
     let _ = known_clock.set(clock);
     let (wake_tx, wakes) = mpsc::channel(WAITING);
     let saver = save_on_a_thread(found.state.clone(), &supervisor);
@@ -244,28 +244,21 @@ impl Node {
             supervisor: supervisor.clone(),
         };
         let jobs = NodeJobs::start(config, &inputs, wakes);
-        let (host, boot_id) = (found.host, found.boot_id);
-        let (saved, uptime) = (found.saved, found.uptime);
-        let restricted = saved.restricted_of(boot_id.as_deref());
-        let memory = saved.memory_to_restore(boot_id.as_deref());
-        let (own, boot) = (Arc::clone(&host), boot_id.clone());
-        let mut sampler = Sampler::new(own, plan(config), clock, boot, restricted);
-        sampler.remember(Remembered {
-            devices: memory.devices.keys().cloned().collect(),
-            gpus: memory.gpus.iter().cloned().collect(),
-        });
+        let memory = found.memory();
+        let mut sampler = found.sampler(config, clock);
+        sampler.remember(&memory);
         Node {
-            host,
+            host: found.host,
             sampler,
             evaluator: start::evaluator(config, config.policy.clone(), memory),
             clock,
             saver,
             supervisor: supervisor.clone(),
             log_health: Followed::default(),
-            kernel_log: saved.kernel_log.clone(),
-            saved,
-            boot_id,
-            uptime,
+            kernel_log: found.saved.kernel_log.clone(),
+            saved: found.saved,
+            boot_id: found.boot_id,
+            uptime: found.uptime,
             saved_at: clock.now(),
             save_now: false,
             full_window: false,
@@ -348,7 +341,7 @@ impl Node {
         self.evaluator.mute(facts.mutes.checks(wall));
         let devices = facts.offer.as_deref().map(crate::cluster::node::devices);
         let jobs = self.jobs.current(devices.as_ref(), self.tcp);
-        self.evaluator.set_jobs(jobs);
+        self.evaluator.jobs = jobs;
         self.evaluator.set_offer(facts.offer.clone());
         let full_window = self.full_window;
         let snapshot = self.sampler.snapshot(Some(wall));
@@ -376,7 +369,7 @@ impl Node {
         let mut sources = report.snapshot.sources.values();
         let settled = report.full_window
             && hold_settled
-            && !self.evaluator.awaits_sample()
+            && !self.evaluator.history.awaits_sample()
             && !sources.any(|health| health.stalled_since.is_some());
         let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
         let next_change = self.evaluator.next_change().unwrap_or(latest);
@@ -400,12 +393,14 @@ impl Node {
             // Saved in the same file as its consequences, and never one without the other: after a
             // kill, an event is either remembered and skipped, or forgotten and read again.
             Update::Event { at, item, through } => {
-                self.evaluator.push_event(at, item.historic, &item.event);
+                self.evaluator
+                    .history
+                    .push_event(at, item.historic, &item.event);
                 self.kernel_log = Some(through);
                 self.save_now = true;
             }
             Update::Through(through) => self.kernel_log = Some(through),
-            Update::Lost(lost) => self.evaluator.add_records_lost(lost),
+            Update::Lost(lost) => self.evaluator.history.totals.kmsg_records_lost += lost,
             Update::Health { fault, absent, via } => {
                 self.log_health = Followed {
                     via: via.map(Way::name),
@@ -436,7 +431,7 @@ impl Node {
         self.saved_at = now;
         self.save_now = false;
         let kernel_log = self.kernel_log.clone();
-        let current = Saved::new(self.evaluator.memory(), restricted, kernel_log);
+        let current = Saved::new(self.evaluator.history.memory(), restricted, kernel_log);
         if current != self.saved {
             self.saver.save(&current);
             self.saved = current;
@@ -446,18 +441,6 @@ impl Node {
 
 async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// How the sampler reads.
-pub fn plan(config: &Config) -> Plan {
-    Plan {
-        intervals: config.intervals.clone(),
-        netlink: config.uses_netlink(),
-        essential_only: !config.counters.full,
-        exclude: config.counters.exclude.clone(),
-        lldp: config.agent.lldp,
-        umad: config.agent.umad,
-    }
 }
 
 /// How much is exported.

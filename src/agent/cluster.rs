@@ -7,7 +7,7 @@ use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::reach;
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::WriterChannels;
-use crate::cluster::{EventRequest, EventSender, NodeFacts, Writer};
+use crate::cluster::{EventRequest, EventSender, Limits, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};
@@ -109,14 +109,14 @@ impl Cluster {
             node,
         });
         cluster.writes = writes;
-        let (_, memory) = config.nccl.memory();
+        let ((_, memory), limits) = (config.nccl.memory(), Limits::default());
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
             let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
             let (settings, stop) = (settings.clone(), || stopped(stop.clone()));
             // Boxed: all that a client's futures hold would not fit on the stack several times over.
-            let writer = Writer::new(settings.clone(), &name).run(&mut channels, stop());
+            let writer = Writer::new(settings.clone(), &name, limits).run(&mut channels, stop());
             let writer = OptionFuture::from(writes.then_some(Box::pin(writer)));
-            let watch = PodWatch::new(settings.clone(), &name).within(memory);
+            let watch = PodWatch::new(settings.clone(), &name, memory, limits);
             let watch = Box::pin(watch.run(table.clone(), stop()));
             let watch = OptionFuture::from(asks.then_some(watch));
             let reach = Box::pin(reach::tell(settings, &name));

@@ -55,10 +55,8 @@ fn wrong_settings(matches: &ArgMatches) -> Vec<String> {
         return Vec::new();
     };
     let has_settings = matches.try_contains_id("config").is_ok();
-    match has_settings.then(|| config::load(matches, |_| None)) {
-        Some(Err(complaints)) => complaints.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    }
+    let loaded = has_settings.then(|| config::load(matches, |_| None));
+    loaded.and_then(Result::err).unwrap_or_default()
 }
 
 /// The unknown flag that an error is about, and a complaint that names what to write instead.

@@ -3,13 +3,11 @@
 use super::complain;
 use super::nccl::{self, Scanned};
 use super::run::{
-    Status, USAGE, fail, files_of, host_name, init_log, on_tree, output_form, print, refuse_all,
-    style,
+    Status, USAGE, fail, files_of, init_log, load_on_tree, output_form, print, refuse_all, style,
 };
 use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
-use crate::config;
 use crate::files;
 use crate::files::{check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
@@ -143,9 +141,7 @@ fn rails(
 
 /// The report of this node.
 fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
-    let config = config::load(matches, host_name)
-        .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let config = on_tree(config.config).map_err(|complaint| vec![complaint])?;
+    let config = load_on_tree(matches)?.config;
     init_log(&config, true);
     let report = on_runtime(crate::agent::sample_once(&config));
     let report = report.map_err(|error| vec![error.to_string()])?;

@@ -3,9 +3,8 @@
 use super::run::{Status, fail, print, refuse};
 use super::runtime::on_runtime;
 use crate::cluster::Limits;
-use crate::cluster::api::{self, NodeApi};
+use crate::cluster::api::NodeApi;
 use crate::cluster::cleanup::clean;
-use crate::cluster::names::Names;
 use crate::config::{self, Config};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::io::{self, Write};
@@ -41,17 +40,13 @@ pub fn run(config: &Config, matches: &ArgMatches) -> Status {
     let settings = &config.cluster;
     let dry = settings.dry_run;
     let done = on_runtime(async {
-        let limits = Limits::default();
-        let (client, namespace) = api::connect(settings, &limits, None)
-            .await
-            .map_err(io::Error::other)?;
-        let names = Names::new(settings);
-        let api = NodeApi::new(client, &namespace, "", &names, limits);
+        let api = NodeApi::connect(settings, "", Limits::default()).await;
+        let api = api.map_err(io::Error::other)?;
         let say = |what: &str, parts: &[&str]| {
             let word = if dry { "would remove" } else { "removed" };
             let _ = writeln!(io::stdout(), "{what}: {word} {}", parts.join(", "));
         };
-        let cleaned = clean(&api, &names, one, dry, say).await;
+        let cleaned = clean(&api, settings, one, dry, say).await;
         cleaned.map_err(io::Error::other)
     });
     let (nodes, leases) = done.flatten().map_err(fail)?;

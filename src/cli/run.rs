@@ -67,41 +67,44 @@ fn run(matches: &ArgMatches) -> Status {
         Some(("config", matches)) if !matches.get_flag("effective") => {
             print(&config::to_toml_defaults())
         }
-        Some((name, matches)) => {
+        Some(("config", matches)) => {
             let loaded = config::load(matches, host_name).map_err(refuse_all)?;
-            with_settings(name, loaded, matches)
+            loaded.warnings.iter().for_each(complain);
+            print(&loaded.to_toml())
         }
+        Some((name, matches)) => with_settings(name, matches),
         None => Err(USAGE),
     }
 }
 
-/// Adapts the settings to a directory tree that stands in for a host.
-pub(super) fn on_tree(mut config: Config) -> Result<Config, String> {
-    let root = &config.agent.host_root;
+/// The settings in force, adapted to a directory tree that stands in for a host.
+pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Loaded, Vec<String>> {
+    let mut loaded = config::load(matches, host_name)?;
+    let agent = &mut loaded.config.agent;
+    let root = &agent.host_root;
     if !root.is_dir() {
-        return Err(format!("--host-root {}: no such directory", root.display()));
+        return Err(vec![format!(
+            "--host-root {}: no such directory",
+            root.display()
+        )]);
     }
     // State saved on this machine does not belong to the tree of another one.
     let default = Config::default().agent.state_dir;
-    if config.agent.state_dir == default && !Host::new(root).is_live() {
-        config.agent.state_dir = None;
+    if agent.state_dir == default && !Host::new(root).is_live() {
+        agent.state_dir = None;
     }
-    Ok(config)
+    Ok(loaded)
 }
 
-fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
-    if name == "config" {
-        loaded.warnings.iter().for_each(complain);
-        return print(&loaded.to_toml());
-    }
-    let settings = loaded.changed();
-    let config = &on_tree(loaded.config).map_err(refuse)?;
+fn with_settings(name: &str, matches: &ArgMatches) -> Status {
+    let loaded = load_on_tree(matches).map_err(refuse_all)?;
+    let config = &loaded.config;
     init_log(config, name != "agent");
     for warning in &loaded.warnings {
         tracing::warn!("unknown environment variable ignored: {warning}");
     }
     match name {
-        "agent" => agent(config.clone(), settings, matches),
+        "agent" => agent(loaded, matches),
         "check" => check_command(config, matches),
         "metrics" => {
             let options = crate::agent::metrics_options(config);
@@ -150,8 +153,7 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> Status {
             saved.restricted_of(boot_id.as_deref())
         })
     };
-    let plan = crate::agent::plan(config);
-    let captured = capture::capture(&host, dir, plan, asked.unwrap_or_default());
+    let captured = capture::capture(&host, dir, config.clone(), asked.unwrap_or_default());
     let summary = on_runtime(captured).map_err(fail)?.map_err(fail)?;
     summary.troubles.iter().for_each(complain);
     print(&format!(
@@ -278,12 +280,13 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
-fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Status {
+fn agent(mut loaded: Loaded, matches: &ArgMatches) -> Status {
     let mut signals = on_runtime(async { Signals::listen() })
         .and_then(|listening| listening)
         .map_err(fail)?;
     loop {
         let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
+        let (config, settings) = (&loaded.config, loaded.changed());
         let node = &config.agent.node_name;
         tracing::info!(version, revision, %node, settings, "selvage agent started");
         let mut next = None;
@@ -293,7 +296,7 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
                 // A signal that comes meanwhile is not kept waiting.
                 wanted = tokio::select! {
                     signal = signals.next() => signal,
-                    settings = reload(&config, matches) => match settings {
+                    settings = reload(config, matches) => match settings {
                         Ok(accepted) => {
                             next = Some(accepted);
                             return;
@@ -313,47 +316,37 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
         let running = Box::pin(crate::agent::run(config.clone(), None, shutdown, |_, _| {}));
         let status = serve(async { running.await.map_err(io::Error::other) });
         match next {
-            Some(accepted) if status == 0 => (config, settings) = accepted,
+            Some(accepted) if status == 0 => loaded = accepted,
             _ => return Ok(status),
         }
     }
 }
 
-/// The settings as they are now, which an agent with those of `before` can go on with; and what of them
-/// is not the default.
-async fn reload(before: &Config, matches: &ArgMatches) -> Result<(Config, String), Vec<String>> {
+/// The settings as they are now, which an agent with those of `before` can go on with.
+async fn reload(before: &Config, matches: &ArgMatches) -> Result<Loaded, Vec<String>> {
     let is_piped = |path: &String| path == "-";
     if matches.get_one::<String>("config").is_some_and(is_piped) {
         let why = "--config=-: standard input cannot be read a second time; restart the agent";
         return Err(vec![why.into()]);
     }
     let matches = matches.clone();
-    let load = move || {
-        let loaded = config::load(&matches, host_name).map_err(|complaints| {
-            let complaints = complaints.iter().map(ToString::to_string);
-            complaints.collect::<Vec<_>>()
-        })?;
-        let settings = loaded.changed();
-        let config = on_tree(loaded.config).map_err(|complaint| vec![complaint])?;
-        Ok((config, settings))
-    };
     let (answer, loaded) = tokio::sync::oneshot::channel();
     crate::blocking::spawn_with_stack("settings", SETTINGS_STACK, move || {
-        let _ = answer.send(load());
+        let _ = answer.send(load_on_tree(&matches));
     });
     let silent = "the files of the settings do not answer";
-    let (config, settings) = tokio::time::timeout(2 * PATIENCE, loaded)
+    let loaded = tokio::time::timeout(2 * PATIENCE, loaded)
         .await
         .unwrap_or_else(|_| Ok(Err(vec![silent.into()])))
         .unwrap_or_else(|_| Err(vec!["no thread could be started".into()]))?;
-    crate::agent::can_follow(before, &config)
+    crate::agent::can_follow(before, &loaded.config)
         .await
         .map_err(|error| vec![error.to_string()])?;
     let log = |config: &Config| (config.agent.log_level, config.agent.log_format);
-    if log(before) != log(&config) {
+    if log(before) != log(&loaded.config) {
         tracing::warn!("the log's level and format change when the agent is started the next time");
     }
-    Ok((config, settings))
+    Ok(loaded)
 }
 
 fn sidecar_command(matches: &ArgMatches) -> Status {

@@ -1,7 +1,7 @@
 //! What the Node should carry, by the report alone. Pure.
 
 use super::label_syntax::label_value;
-use super::names::{self, Names};
+use super::names;
 use super::settings::{ClusterSettings, Mode};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight};
@@ -91,14 +91,14 @@ impl Desired {
 }
 
 /// What the Node should carry; `None` before the first full window, and if nothing is written.
-pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Option<Desired> {
+pub fn desired(report: &Report, settings: &ClusterSettings) -> Option<Desired> {
     if !report.full_window || settings.mode == Mode::Off {
         return None;
     }
     let taints = settings.mode == Mode::All;
     Some(Desired {
         state: report.state,
-        labels: labels(report, names),
+        labels: labels(report, settings),
         condition: condition(report),
         writes_condition: settings.mode >= Mode::Condition,
         taint: match report.tainting {
@@ -118,7 +118,7 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
     })
 }
 
-fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
+fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Option<String>> {
     let ports = port_view::ports(report);
     let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
     let roles = report.roles.values();
@@ -136,7 +136,7 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
         (names::GPUDIRECT, path),
         (names::GDS, gds),
     ];
-    let own = |(name, want)| (names.own(name), want);
+    let own = |(name, want)| (settings.own(name), want);
     wants.into_iter().map(own).collect()
 }
 

@@ -1,7 +1,8 @@
 //! The parts of a Node that we read. Taints and conditions are kept as they were received, with fields
 //! that we do not know, because patches test for them and write them back.
 
-use super::names::{CONDITION, Names};
+use super::names::{CONDITION, FIELD_MANAGER};
+use super::settings::ClusterSettings;
 use crate::observe::node_resources::{NodeResources, Offered};
 use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
@@ -125,14 +126,14 @@ impl NodeView {
     }
 
     /// Whether our taint is there.
-    pub fn is_tainted(&self, names: &Names) -> bool {
-        self.has_taint(&names.taint())
+    pub fn is_tainted(&self, settings: &ClusterSettings) -> bool {
+        self.has_taint(&settings.taint())
     }
 
     /// Whether the taint that a node joins with is there.
-    pub fn is_joining(&self, names: &Names) -> bool {
+    pub fn is_joining(&self, settings: &ClusterSettings) -> bool {
         self.taints()
-            .any(|taint| names.is_startup_taint(text(taint, "key")))
+            .any(|taint| settings.is_startup_taint(text(taint, "key")))
     }
 
     /// Whether a taint of this key is there.
@@ -220,7 +221,7 @@ pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 /// Labels of which `metadata.managedFields` says that our server-side apply owns them.
 fn owned_labels(metadata: &ObjectMeta) -> Vec<String> {
     let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
-        entry.manager.as_deref() == Some(super::names::FIELD_MANAGER)
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });

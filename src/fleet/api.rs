@@ -6,7 +6,7 @@ use super::{FleetNode, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind, bounded};
-use crate::cluster::names::Names;
+use crate::cluster::names;
 use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
 use crate::report::text::Style;
@@ -29,7 +29,6 @@ const AGENTS: &str = "app.kubernetes.io/name=selvage,app.kubernetes.io/component
 /// The Nodes of a cluster.
 pub struct FleetApi {
     client: Client,
-    names: Names,
     settings: ClusterSettings,
     limits: Limits,
 }
@@ -39,7 +38,6 @@ impl FleetApi {
     pub fn new(client: Client, settings: &ClusterSettings, limits: Limits) -> Self {
         FleetApi {
             client,
-            names: Names::new(settings),
             settings: settings.clone(),
             limits,
         }
@@ -52,7 +50,7 @@ impl FleetApi {
 
     /// A Node as a row of the table.
     pub fn row(&self, object: &NodeObject) -> FleetNode {
-        FleetNode::of(NodeView::of(object), &self.names, &self.settings)
+        FleetNode::of(NodeView::of(object), &self.settings)
     }
 
     /// The Nodes that a label selector matches, page by page.
@@ -112,7 +110,7 @@ impl FleetApi {
         until: Option<Timestamp>,
     ) -> ApiResult<Option<String>> {
         const WHAT: &str = "write the mute annotation";
-        let key = self.names.mute();
+        let key = self.settings.own(names::MUTE);
         let mut conflict = None;
         for _ in 0..ATTEMPTS {
             let found = self.ask("read the Node", self.nodes().get(node)).await?;
@@ -147,7 +145,7 @@ impl FleetApi {
     pub async fn accept(&self, node: &str, at: Timestamp) -> ApiResult<()> {
         const WHAT: &str = "write the accept annotation";
         let found = self.ask("read the Node", self.nodes().get(node)).await?;
-        let key = self.names.accept();
+        let key = self.settings.own(names::ACCEPT);
         let had = found.metadata.annotations;
         let had: Option<Timestamp> = had.and_then(|all| all.get(&key)?.parse().ok());
         let after = had.and_then(|had| had.checked_add(SignedDuration::from_secs(1)).ok());
@@ -163,10 +161,7 @@ impl FleetApi {
         text: Option<&str>,
         version: Option<String>,
     ) -> ApiResult<()> {
-        let params = PatchParams {
-            field_manager: Some(MANAGER.into()),
-            ..PatchParams::default()
-        };
+        let params = PatchParams::apply(MANAGER);
         let mut patch = json!({"metadata": {"annotations": {key: text}}});
         if let (Some(version), Some(metadata)) = (version, patch.pointer_mut("/metadata")) {
             metadata["resourceVersion"] = version.into();

@@ -6,10 +6,10 @@ pub mod schedule;
 pub mod sources;
 
 use crate::clock::Clock;
-use crate::config::Intervals;
+use crate::config::Config;
 use crate::glob::{self, Glob};
 use crate::host::Host;
-use crate::observe::history::ports_of;
+use crate::observe::history::{Memory, ports_of};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
@@ -25,23 +25,6 @@ use std::time::Duration;
 /// The first full window waits so long for a bus whose read is slow, as on a busy machine: without its
 /// facts no node is ready.
 const FIRST_BUS_WITHIN: Duration = Duration::from_secs(60);
-
-/// How often each source is read, and what is left alone.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Time between reads of each source, and the deadline of one read.
-    pub intervals: Intervals,
-    /// Ask RDMA netlink where the kernel has it.
-    pub netlink: bool,
-    /// Only the counters that checks and metrics use (each PMA file is a firmware command).
-    pub essential_only: bool,
-    /// Devices whose PMA counters are never opened: name globs.
-    pub exclude: Vec<Glob>,
-    /// Receive LLDP.
-    pub lldp: bool,
-    /// Ask the other ends of InfiniBand ports.
-    pub umad: bool,
-}
 
 /// State of a source that is followed elsewhere: the kernel log, pods' logs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -91,7 +74,8 @@ struct ReaderSlot {
 /// Reads the node's sources and keeps the snapshot of what they gave.
 pub struct Sampler {
     host: Arc<Host>,
-    plan: Plan,
+    /// How often each source is read, and what is left alone.
+    config: Config,
     clock: Clock,
     schedule: Schedule,
     readers: BTreeMap<Subject, ReaderSlot>,
@@ -101,25 +85,18 @@ pub struct Sampler {
     newly_restricted: bool,
     /// Network devices as last enumerated.
     netdevs: BTreeSet<String>,
-    /// What an earlier run of this boot saw, until the first sample has been compared with it.
-    remembered: Remembered,
+    /// Devices and GPUs (by address) that an earlier run of this boot saw, until the first sample has been
+    /// compared with them.
+    remembered_devices: BTreeSet<DeviceKey>,
+    remembered_gpus: BTreeSet<String>,
     pool: Pool<Done>,
-}
-
-/// Devices and GPUs (by address) that an earlier run saw.
-#[derive(Debug, Clone, Default)]
-pub struct Remembered {
-    /// Keys of RDMA devices.
-    pub devices: BTreeSet<DeviceKey>,
-    /// PCI addresses of GPUs.
-    pub gpus: BTreeSet<String>,
 }
 
 impl Sampler {
     /// A sampler of `host`, in the boot of `boot_id`. `restricted` names ports that earlier runs found restricted.
     pub fn new(
         host: Arc<Host>,
-        plan: Plan,
+        config: Config,
         clock: Clock,
         boot_id: Option<String>,
         restricted: impl IntoIterator<Item = PortKey>,
@@ -137,8 +114,9 @@ impl Sampler {
             restricted: restricted.into_iter().collect(),
             newly_restricted: false,
             netdevs: BTreeSet::new(),
-            remembered: Remembered::default(),
-            plan,
+            remembered_devices: BTreeSet::new(),
+            remembered_gpus: BTreeSet::new(),
+            config,
             pool: Pool::default(),
         };
         for source in SOURCES.iter().filter(|source| source.scope == Scope::Node) {
@@ -149,8 +127,9 @@ impl Sampler {
 
     /// Missing devices and GPUs of this are looked for a few times more before the first full window
     /// ends: a restart of the agent does not count as a recovery.
-    pub fn remember(&mut self, remembered: Remembered) {
-        self.remembered = remembered;
+    pub fn remember(&mut self, memory: &Memory) {
+        self.remembered_devices = memory.devices.keys().cloned().collect();
+        self.remembered_gpus = memory.gpus.iter().cloned().collect();
     }
 
     /// Facts as of the last call of [`Sampler::run_until_change`].
@@ -254,7 +233,7 @@ impl Sampler {
         }
         let devices = self.snapshot.devices.as_ref();
         let inventory = Inventory {
-            plan: &self.plan,
+            config: &self.config,
             devices: devices.map_or(&[], |devices| devices.value.as_slice()),
             netdevs: &self.netdevs,
             restricted: &self.restricted,
@@ -263,8 +242,8 @@ impl Sampler {
             return;
         };
         let pace = Pace {
-            interval: (source.interval)(&self.plan.intervals).duration(),
-            deadline: self.plan.intervals.deadline.duration(),
+            interval: (source.interval)(&self.config.intervals).duration(),
+            deadline: self.config.intervals.deadline.duration(),
         };
         let slot = ReaderSlot {
             reader: Some(reader),
@@ -420,10 +399,10 @@ impl Sampler {
     /// Whether a first sample lacks what an earlier run saw.
     fn lacks_remembered(&mut self, subject: &Subject) -> bool {
         match (subject.source, &self.snapshot.devices, &self.snapshot.pci) {
-            ("devices", Some(now), _) => std::mem::take(&mut self.remembered.devices)
+            ("devices", Some(now), _) => std::mem::take(&mut self.remembered_devices)
                 .iter()
                 .any(|key| !now.value.iter().any(|device| device.key == *key)),
-            ("pci", _, Some(now)) => std::mem::take(&mut self.remembered.gpus)
+            ("pci", _, Some(now)) => std::mem::take(&mut self.remembered_gpus)
                 .iter()
                 .any(|address| !now.value.gpus.iter().any(|gpu| gpu.to_string() == *address)),
             _ => false,

@@ -1,7 +1,7 @@
 //! When each subject is read next. Pure: time comes in, decisions go out.
 
-use super::sources::{Ended, source};
-use crate::observe::reading::Fault;
+use super::sources::source;
+use crate::observe::reading::{Fault, Reading};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
@@ -139,11 +139,6 @@ impl Schedule {
         self.slots.contains_key(subject)
     }
 
-    /// Every subject with its slot.
-    pub fn slots(&self) -> impl Iterator<Item = (&Subject, &Slot)> {
-        self.slots.iter()
-    }
-
     /// An event says that the subject may have changed: read now, and a few times soon after.
     pub fn wake(&mut self, subject: &Subject, now: Millis) {
         if let Some(slot) = self.slots.get_mut(subject) {
@@ -234,7 +229,13 @@ impl Schedule {
     }
 
     /// A read ended. True if the source's health differs from before, or this was its first answer.
-    pub fn end(&mut self, subject: &Subject, now: Millis, took: Duration, ended: Ended) -> bool {
+    pub fn end(
+        &mut self,
+        subject: &Subject,
+        now: Millis,
+        took: Duration,
+        ended: Reading<()>,
+    ) -> bool {
         let Some(slot) = self.slots.get_mut(subject) else {
             return false;
         };
@@ -244,10 +245,10 @@ impl Schedule {
         slot.started = None;
         slot.ended += 1;
         health.micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        health.absent = ended == Ended::Absent;
+        health.absent = ended == Reading::Absent;
         match ended {
-            Ended::Failed(fault) => health.fault = Some(fault),
-            Ended::Ok | Ended::Absent => health.last_ok = Some(now),
+            Reading::Failed(fault) => health.fault = Some(fault),
+            _ => health.last_ok = Some(now),
         }
         slot.ended == 1 || was_out || before != (health.absent, health.fault.clone())
     }
@@ -332,7 +333,7 @@ const FOLLOWED_ELSEWHERE: [&str; 3] = ["kernel_log", "pod_logs", "log_files"];
 /// Brings the health of every scheduled source up to date; those followed elsewhere stay.
 pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
     let hung = schedule.hung();
-    let healths = schedule.slots().map(|(_, slot)| {
+    let healths = schedule.slots.values().map(|slot| {
         let mut health = slot.health.clone();
         health.fault = slot.idle.map(|idle| unread(idle, hung)).or(health.fault);
         (Arc::clone(&slot.key), health)

@@ -53,7 +53,7 @@ impl Watching {
             let stopped = async {
                 let _ = stopped.await;
             };
-            let watch = PodWatch::limited(settings, "node-1", short());
+            let watch = PodWatch::new(settings, "node-1", usize::MAX, short());
             runtime.block_on(watch.run(table, stopped));
         });
         Watching {

@@ -142,7 +142,7 @@ impl Running {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                let writer = Writer::limited(settings, "node-1", short());
+                let writer = Writer::new(settings, "node-1", short());
                 let stopped = async {
                     let _ = stopped.await;
                 };

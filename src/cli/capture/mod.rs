@@ -14,11 +14,12 @@ mod privacy;
 mod write;
 
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::host::Host;
 use crate::host::recording::{Entry, Recorded, Recording};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
-use crate::sampler::{Plan, Sampler};
+use crate::sampler::Sampler;
 use crate::source::rdma_port::port_dir;
 use crate::source::{dot1x, ethtool, machine, replay, tree};
 use crate::units::PortKey;
@@ -78,7 +79,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `plan`
+/// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `config`
 /// excludes devices and sets the deadline of a read; counters of `restricted` ports stay closed. A
 /// file that cannot be read or written does not stop the others.
 ///
@@ -87,7 +88,7 @@ impl fmt::Display for Summary {
 pub async fn capture(
     host: &Host,
     out: &Path,
-    plan: Plan,
+    mut config: Config,
     restricted: Vec<PortKey>,
 ) -> Result<Summary, CaptureError> {
     let there = |path: &&str| {
@@ -102,11 +103,8 @@ pub async fn capture(
     let recording = Arc::<Recording>::default();
     let recorded = Arc::new(host.clone().recorded_by(Arc::clone(&recording)));
     let clock = Clock::starting_at(crate::clock::monotonic());
-    let plan = Plan {
-        essential_only: false,
-        ..plan
-    };
-    let mut sampler = Sampler::new(Arc::clone(&recorded), plan, clock, None, restricted);
+    config.counters.full = true;
+    let mut sampler = Sampler::new(Arc::clone(&recorded), config, clock, None, restricted);
     let machine = tokio::task::spawn_blocking(move || {
         tree::list(&recorded, "sys/class");
         let _ = (machine::boot_id(&recorded), machine::host_name(&recorded));

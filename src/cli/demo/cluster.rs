@@ -3,7 +3,6 @@
 
 use crate::agent::ClusterLink;
 use crate::cluster::desired::{Desired, desired};
-use crate::cluster::names::Names;
 use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::topology;
 use crate::cluster::{ClusterSettings, NodeFacts};
@@ -114,7 +113,7 @@ impl ClusterNode {
     /// Writes what a report wants of the Node, as the writer would.
     pub(super) fn write(&self, report: &Report) {
         let settings = ClusterSettings::default();
-        let Some(desired) = desired(report, &settings, &Names::new(&settings)) else {
+        let Some(desired) = desired(report, &settings) else {
             return;
         };
         let wanted = desired.taint.is_present();

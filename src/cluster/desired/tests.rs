@@ -8,17 +8,13 @@ use crate::report::testing::{broken, device, empty, finding, link, node};
 use crate::units::BitsPerSec;
 use std::sync::Arc;
 
-fn names() -> Names {
-    Names::new(&ClusterSettings::default())
-}
-
 fn of(report: &Report) -> Desired {
-    desired(report, &ClusterSettings::default(), &names()).unwrap()
+    desired(report, &ClusterSettings::default()).unwrap()
 }
 
 /// Labels without prefix; None: as it is.
 fn label(report: &Report, name: &str) -> Option<String> {
-    of(report).labels[&names().own(name)].clone()
+    of(report).labels[&ClusterSettings::default().own(name)].clone()
 }
 
 fn change_devices(
@@ -136,7 +132,7 @@ fn before_the_first_full_window_and_without_a_mode_nothing_is_wanted() {
     let mut early = broken();
     early.full_window = false;
     let default = ClusterSettings::default();
-    assert_eq!(desired(&early, &default, &names()), None);
+    assert_eq!(desired(&early, &default), None);
     for (mode, condition, taints) in [
         (Mode::Labels, false, false),
         (Mode::Condition, true, false),
@@ -148,7 +144,7 @@ fn before_the_first_full_window_and_without_a_mode_nothing_is_wanted() {
         };
         let mut report = broken();
         report.tainting = Tainting::Want;
-        let wanted = desired(&report, &settings, &names()).unwrap();
+        let wanted = desired(&report, &settings).unwrap();
         assert_eq!(wanted.writes_condition, condition, "{mode:?}");
         let put = matches!(wanted.taint, WantedTaint::Present { .. });
         assert_eq!(put, taints, "{mode:?}");
@@ -156,17 +152,17 @@ fn before_the_first_full_window_and_without_a_mode_nothing_is_wanted() {
         let left = wanted.taint == WantedTaint::Absent;
         assert_eq!(left, !taints, "{mode:?}");
         report.state = State::Unknown;
-        let wanted = desired(&report, &settings, &names()).unwrap();
+        let wanted = desired(&report, &settings).unwrap();
         assert_eq!(wanted.taint, WantedTaint::Keep, "{mode:?}");
         report.state = State::Ready;
-        let wanted = desired(&report, &settings, &names()).unwrap();
+        let wanted = desired(&report, &settings).unwrap();
         assert_eq!(wanted.end_startup, taints, "{mode:?}");
     }
     let off = ClusterSettings {
         mode: Mode::Off,
         ..ClusterSettings::default()
     };
-    assert_eq!(desired(&broken(), &off, &names()), None);
+    assert_eq!(desired(&broken(), &off), None);
 }
 
 #[test]

@@ -34,12 +34,13 @@ const WATCH: &str = "watch the pods";
 /// The watch and what it knows.
 ///
 /// ```no_run
-/// # use selvage::cluster::{ClusterSettings, pods::{PodTable, PodWatch}};
+/// # use selvage::cluster::{ClusterSettings, Limits, pods::{PodTable, PodWatch}};
 /// # use std::sync::Arc;
 /// # async fn example(settings: ClusterSettings, stopped: impl Future<Output = ()>) {
 /// let (table, known) = tokio::sync::watch::channel(Arc::new(PodTable::default()));
 /// // Next to the writer, on the cluster's thread: `agent/cluster.rs`.
-/// tokio::join!(PodWatch::new(settings, "gpu-1").run(table, stopped), async {
+/// let watch = PodWatch::new(settings, "gpu-1", 4 << 20, Limits::default());
+/// tokio::join!(watch.run(table, stopped), async {
 ///     let pods = Arc::clone(&known.borrow());
 ///     let facts = pods.by_uid.get("the UID in the log's path");
 /// });
@@ -59,27 +60,15 @@ pub struct PodWatch {
 }
 
 impl PodWatch {
-    /// Watches the pods of one node once it runs.
-    pub fn new(settings: ClusterSettings, node: &str) -> Self {
-        Self::limited(settings, node, Limits::default())
-    }
-
-    /// Keeps facts of so many bytes at most.
-    #[must_use]
-    pub fn within(mut self, budget: usize) -> Self {
-        Arc::make_mut(&mut self.table).budget = budget;
-        self
-    }
-
-    /// The same with other time limits.
-    pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
+    /// Watches the pods of one node once it runs, and keeps facts of `budget` bytes at most.
+    pub fn new(settings: ClusterSettings, node: &str, budget: usize, limits: Limits) -> Self {
         PodWatch {
             settings,
             node: node.to_string(),
             limits,
             table: Arc::new(PodTable {
                 health: Health::Away,
-                budget: usize::MAX,
+                budget,
                 ..PodTable::default()
             }),
             expired: 0,
@@ -178,7 +167,7 @@ impl PodWatch {
             Event::Delete(pod) => {
                 self.expired = 0;
                 if let Some(key) = pod.key.filter(|key| self.table.by_uid.contains_key(key)) {
-                    Arc::make_mut(&mut self.table).remove(&key);
+                    Arc::make_mut(&mut self.table).by_uid.remove(&key);
                 }
             }
         }

@@ -1,13 +1,12 @@
 use super::*;
 use crate::cluster::node::testing::node;
-use crate::cluster::settings::ClusterSettings;
 use crate::report::State;
 
-fn names() -> Names {
-    Names::new(&ClusterSettings {
+fn settings() -> ClusterSettings {
+    ClusterSettings {
         former_prefixes: vec!["old.example/".into()],
         ..ClusterSettings::default()
-    })
+    }
 }
 
 fn wanted(labels: &[(&str, Option<&str>)], taint: WantedTaint, end_startup: bool) -> Desired {
@@ -80,7 +79,7 @@ fn strays_are_ours_by_name_and_not_by_manager() {
     let strays = |labels: Value, owned: &[&str]| {
         let mut view = node(labels, Value::Null, json!([]));
         view.owned_labels = owned.iter().map(|key| (*key).to_string()).collect();
-        stray_labels(&wanted(WANT, WantedTaint::Keep, false), &view, &names())
+        stray_labels(&wanted(WANT, WantedTaint::Keep, false), &view, &settings())
     };
     let found = json!({
         "selvage.dev/fabric": "ready", "selvage.dev/rails": "8", "old.example/rails": "8",
@@ -106,7 +105,7 @@ fn ours(value: &str, effect: &str) -> Value {
 /// Applies the patch as the API server would, and checks what every patch must hold.
 fn patched(taints: &Value, want: &Desired) -> Option<(Vec<Value>, TaintPatch)> {
     let view = node(json!({}), taints.clone(), json!([]));
-    let patch = super::taints(want, &view, &names(), TaintEffect::NoSchedule)?;
+    let patch = super::taints(want, &view, &settings())?;
     let operations: json_patch::Patch = serde_json::from_value(patch.patch.body()).unwrap();
     let object = |taints: &Value, version: &str| {
         let mut object = json!({"metadata": {"resourceVersion": version}, "spec": {}});
@@ -176,18 +175,20 @@ fn taints_of_others_stay_byte_for_byte() {
                     assert_eq!(before, left, "{case}");
                     if let Some((after, patch)) = &got {
                         assert_ne!(after, row, "{case}");
-                        let (had, has) =
-                            (count(row, &names().taint()), count(after, &names().taint()));
+                        let (had, has) = (
+                            count(row, &settings().taint()),
+                            count(after, &settings().taint()),
+                        );
                         assert_eq!(patch.taints, had == 0 && has > 0, "{case}");
                         assert_eq!(patch.untaints, had > 0 && has == 0, "{case}");
                     }
                     let (own, old) = (
-                        count(&after, &names().taint()),
+                        count(&after, &settings().taint()),
                         count(&after, "old.example/fabric-unready"),
                     );
                     match &taint {
                         WantedTaint::Keep => {
-                            assert_eq!(own, count(row, &names().taint()), "{case}");
+                            assert_eq!(own, count(row, &settings().taint()), "{case}");
                             assert_eq!(old, count(row, "old.example/fabric-unready"), "{case}");
                         }
                         WantedTaint::Absent => assert_eq!((own, old), (0, 0), "{case}"),
@@ -314,7 +315,7 @@ fn the_startup_taint_of_a_former_prefix_ends_as_well() {
         ),
     ] {
         let wanted = wanted(&[], taint.clone(), end);
-        let patch = taints(&wanted, &view, &names(), TaintEffect::NoSchedule);
+        let patch = taints(&wanted, &view, &settings());
         assert_eq!(patch.is_some_and(|p| p.ends_startup), ends, "{taint:?}");
     }
 }

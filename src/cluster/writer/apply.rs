@@ -17,7 +17,7 @@ impl Writer {
     pub(super) async fn reconcile(&mut self, api: &NodeApi, report: &Report) -> ApiResult<()> {
         self.gates.requeue = None;
         let context = &self.context;
-        let Some(mut desired) = desired::desired(report, &context.settings, &context.names) else {
+        let Some(mut desired) = desired::desired(report, &context.settings) else {
             return Ok(());
         };
         // Read again where it is not known, or nothing was heard of it for long.
@@ -68,10 +68,9 @@ impl Writer {
 
     /// What differs between the Node as last seen and `desired`.
     pub(super) fn patches(&self, desired: &Desired) -> Patches {
-        let (names, heartbeat) = (&self.context.names, self.context.heartbeat);
-        let effect = self.context.settings.taint_effect;
+        let (settings, heartbeat) = (&self.context.settings, self.context.heartbeat);
         let now = jiff::Timestamp::now();
-        let patches = |view| reconcile(view, desired, names, effect, heartbeat, now);
+        let patches = |view| reconcile(view, desired, settings, heartbeat, now);
         self.view.as_ref().map(patches).unwrap_or_default()
     }
 
@@ -130,7 +129,7 @@ impl Writer {
         };
         for on_pod in [false, true] {
             while self.events.has(on_pod) && (!on_pod || self.gates.take(Gate::PodEvents)) {
-                let client = api.nodes().into_client();
+                let client = api.nodes.clone().into_client();
                 let published = self.events.publish(&client, &uid, on_pod).await;
                 self.count(&published);
                 match published {

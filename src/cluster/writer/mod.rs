@@ -2,12 +2,12 @@
 //! either changes, and slowly in between. A failed write is planned again from the state at that
 //! time; nothing is queued but events.
 
-use super::api::{self, NodeApi};
+use super::api::NodeApi;
 use super::desired::Desired;
 use super::error::{ApiError, ApiResult, ErrorKind};
 use super::event_recorder::EventRecorder;
 use super::events::EventRequest;
-use super::names::{self, Names};
+use super::names;
 use super::node::NodeView;
 use super::rate_limit::{self, Gate, Gates, Limits};
 use super::settings::ClusterSettings;
@@ -80,7 +80,6 @@ impl WriterChannels {
 /// What the writer works with; constant while it runs.
 struct Context {
     settings: ClusterSettings,
-    names: Names,
     node: String,
     limits: Limits,
     /// The setting, and up to a tenth more, so that agents started together drift apart.
@@ -116,12 +115,7 @@ struct Retry {
 
 impl Writer {
     /// Writes the object of one node once it runs.
-    pub fn new(settings: ClusterSettings, node: &str) -> Self {
-        Self::limited(settings, node, Limits::default())
-    }
-
-    /// The same with other time limits.
-    pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
+    pub fn new(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
         let heartbeat = settings.heartbeat.duration();
         Writer {
             view: None,
@@ -143,7 +137,6 @@ impl Writer {
             },
             facts: NodeFacts::default(),
             context: Context {
-                names: Names::new(&settings),
                 settings,
                 node: node.to_string(),
                 limits,
@@ -171,11 +164,8 @@ impl Writer {
     async fn connect(&mut self, channels: &WriterChannels) -> NodeApi {
         loop {
             let context = &self.context;
-            match api::connect(&context.settings, &context.limits, None).await {
-                Ok((client, namespace)) => {
-                    let Context { node, names, .. } = context;
-                    return NodeApi::new(client, &namespace, node, names, context.limits);
-                }
+            match NodeApi::connect(&context.settings, &context.node, context.limits).await {
+                Ok(api) => return api,
                 Err(error) => {
                     self.note_outage(&error);
                     channels.send(&self.status, &self.facts);
@@ -193,7 +183,7 @@ impl Writer {
         channels: &mut WriterChannels,
         mut shutdown: Pin<&mut S>,
     ) -> bool {
-        let nodes = watch_object(api.nodes(), &self.context.node).default_backoff();
+        let nodes = watch_object(api.nodes.clone(), &self.context.node).default_backoff();
         let mut nodes = std::pin::pin!(nodes);
         self.gates.requeue = None;
         loop {
@@ -269,11 +259,11 @@ impl Writer {
     /// Takes the Node as it is now.
     fn see(&mut self, view: NodeView) {
         self.gates.close(Gate::Refresh, self.context.limits.resync);
-        let tainted = view.is_tainted(&self.context.names);
+        let tainted = view.is_tainted(&self.context.settings);
         self.status.taint_applied = Some(tainted);
         self.status.places = topology::places(&view.labels);
         let is_check = |id: &str| CHECKS.iter().any(|check| check.id == id);
-        let annotation = self.context.names.mute();
+        let annotation = self.context.settings.own(names::MUTE);
         let text = view.annotations.get(&annotation);
         let mutes = Mutes::parse(text.map_or("", String::as_str), is_check);
         if mutes != self.facts.mutes {
@@ -297,7 +287,7 @@ impl Writer {
 
     /// The moment in the annotation that accepts the machine as it is. A malformed one is logged once.
     fn accepted(&self, view: &NodeView) -> Option<jiff::Timestamp> {
-        let annotation = self.context.names.accept();
+        let annotation = self.context.settings.own(names::ACCEPT);
         let text = view.annotations.get(&annotation)?;
         let moment = text.trim().parse().ok();
         let seen = self.view.as_ref();
@@ -324,7 +314,7 @@ impl Writer {
         if let Some(view) = &self.view
             && let Some(first) = self.first.take()
         {
-            let label = view.labels.get(&self.context.names.own(names::FABRIC));
+            let label = view.labels.get(&self.context.settings.own(names::FABRIC));
             if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
                 self.events.on_node.push_front(first);
             }

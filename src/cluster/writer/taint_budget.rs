@@ -9,7 +9,7 @@ use crate::cluster::events::{EventKind, EventRequest};
 use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::rate_limit::{self, Gate, Limits};
-use crate::cluster::settings::{BudgetMax, Mode};
+use crate::cluster::settings::Mode;
 use crate::report::cluster::BudgetStatus;
 use crate::report::{Report, State, Tainting};
 use crate::units::cut;
@@ -173,7 +173,7 @@ impl Writer {
         };
         let lease = self.context.group_of(view).lease;
         let (name, version) = (&view.name, &view.resource_version);
-        if view.is_tainted(&self.context.names) {
+        if view.is_tainted(&self.context.settings) {
             if self.budget.recorded_in.as_ref() != Some(&lease) {
                 amend(api, &lease, |ledger| ledger.adopted(name, version)).await?;
                 self.budget.recorded_in = Some(lease);
@@ -209,7 +209,7 @@ impl Writer {
 
 impl Context {
     fn group_of(&self, view: &NodeView) -> NodeGroup {
-        NodeGroup::new(&self.settings, &self.names, &view.labels)
+        NodeGroup::new(&self.settings, &view.labels)
     }
 }
 
@@ -225,16 +225,6 @@ fn refusal(why: Withheld, limit: usize) -> Refusal {
         ),
     };
     (reason, format!("{WITHHELD}: {because}."))
-}
-
-fn asker<'a>(node: &'a NodeView, max: BudgetMax, group: &NodeGroup) -> Asker<'a> {
-    Asker {
-        node: &node.name,
-        resource_version: &node.resource_version,
-        max,
-        in_group: group.holds(&node.labels),
-        now: jiff::Timestamp::now(),
-    }
 }
 
 /// Requests a slot in the group's ledger for this node at its present version.
@@ -254,7 +244,13 @@ async fn request_slot(
         }
         let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
         let limit = ledger.limit(max);
-        let asker = asker(node, max, &group);
+        let asker = Asker {
+            node: &node.name,
+            resource_version: &node.resource_version,
+            max,
+            in_group: group.holds(&node.labels),
+            now: jiff::Timestamp::now(),
+        };
         let (next, slot) = match ledger.ask(asker, listed.as_ref()) {
             Step::Go => (None, Some(Slot::Granted)),
             Step::Wait => (None, Some(Slot::Busy)),
