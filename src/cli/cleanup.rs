@@ -5,12 +5,12 @@ use super::runtime::on_runtime;
 use crate::cluster::Limits;
 use crate::cluster::api::NodeApi;
 use crate::cluster::cleanup::clean;
-use crate::config::{self, Config};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use crate::config::Config;
+use clap::Args;
 use std::io::{self, Write};
 
 #[derive(Debug, Args)]
-struct Which {
+pub(super) struct Which {
     /// All nodes, and the budget's Leases
     #[arg(long)]
     all: bool,
@@ -19,16 +19,8 @@ struct Which {
     node: Option<String>,
 }
 
-/// The arguments of `selvage cleanup`.
-pub fn command() -> Command {
-    config::add_agent_args(Which::augment_args(Command::new("cleanup")).about(
-        "Remove our labels, taint and condition from a node, or from all, before an uninstall",
-    ))
-}
-
 /// Cleans the nodes that the command line names.
-pub fn run(config: &Config, matches: &ArgMatches) -> Status {
-    let which = Which::from_arg_matches(matches).map_err(refuse)?;
+pub(super) fn run(config: &Config, which: &Which) -> Status {
     let own = Some(&config.agent.node_name).filter(|name| !name.is_empty());
     let one = which.node.as_ref().or(own).filter(|_| !which.all);
     if one.is_none() && !which.all {

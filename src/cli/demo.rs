@@ -17,8 +17,8 @@ use crate::host::Host;
 use crate::report::Report;
 use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
 use crate::source::tree;
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
 use cluster::{Budget, ClusterNode};
 use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -36,7 +36,7 @@ use tokio::sync::watch;
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=8.0;
 
 #[derive(Debug, Clone, Args)]
-struct DemoArgs {
+pub(super) struct DemoArgs {
     /// Run N times as fast
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_speed)]
     speed: f64,
@@ -59,7 +59,7 @@ struct DemoArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-struct SimulateArgs {
+pub(super) struct SimulateArgs {
     /// One of the list that is printed without arguments: a node, or an instance type
     #[arg(requires = "dir")]
     node: Option<String>,
@@ -73,31 +73,8 @@ fn parse_speed(text: &str) -> Result<f64, &'static str> {
     speed.ok_or("a number from 0.1 to 8")
 }
 
-/// `selvage demo` and `selvage simulate`.
-pub(super) fn commands() -> [Command; 2] {
-    let demo = Command::new("demo")
-        .about("Simulated GPU nodes with faults coming and going: no hardware, no cluster");
-    let simulate = Command::new("simulate")
-        .about(
-            "Write a simulated node's files, to read with --host-root; without DIR, list the nodes",
-        )
-        .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>");
-    [
-        DemoArgs::augment_args(demo),
-        SimulateArgs::augment_args(simulate),
-    ]
-}
-
-/// Runs one of [`commands`] and returns its exit status.
-pub(super) fn run_command(name: &str, matches: &ArgMatches) -> u8 {
-    let run = match name {
-        "demo" => DemoArgs::from_arg_matches(matches).map(|args| demo_command(&args)),
-        _ => SimulateArgs::from_arg_matches(matches).map(simulate_command),
-    };
-    run.unwrap_or(USAGE)
-}
-
-fn simulate_command(args: SimulateArgs) -> u8 {
+/// Runs `selvage simulate`; gives its exit status.
+pub(super) fn simulate_command(args: SimulateArgs) -> u8 {
     let (Some(node), Some(dir)) = (args.node, args.dir) else {
         return print(&simulate::listing()).unwrap_or_else(|failed| failed);
     };
@@ -122,7 +99,8 @@ fn simulate_command(args: SimulateArgs) -> u8 {
     }
 }
 
-fn demo_command(args: &DemoArgs) -> u8 {
+/// Runs `selvage demo`; gives its exit status.
+pub(super) fn demo_command(args: &DemoArgs) -> u8 {
     if args.once && (args.nodes > 1 || args.play.is_some()) {
         complain("--once is for one node: a fleet's faults last");
         return USAGE;

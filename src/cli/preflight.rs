@@ -3,7 +3,7 @@
 mod arguments;
 mod bounded;
 
-pub use arguments::{Settings, command};
+pub use arguments::{Settings, without_empty};
 
 use crate::check::preflight::{self, FILES, libraries_wanted, master_to_ask, slot_asked};
 use crate::host::Host;

@@ -18,9 +18,13 @@ use toml::{Table, Value};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
+    root_port: PciSpec,
+    switch_port: PciSpec,
     gpus: BTreeMap<String, Gpu>,
     nics: BTreeMap<String, Nic>,
     ports: BTreeMap<String, PortKind>,
+    /// Kernel modules that are loaded together, by a name that stands for them in `modules`.
+    modules: BTreeMap<String, Vec<ModuleSpec>>,
     /// Places that several machines have, by a name that stands for them in `at`.
     places: BTreeMap<String, Vec<String>>,
     machines: Vec<Table>,
@@ -40,34 +44,24 @@ const NVIDIA: u16 = 0x10de;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Gpu {
-    vendor: u16,
-    device: u16,
-    class: u32,
     model: String,
-    pcie: (u32, u32),
+    pci: PciSpec,
 }
 
 /// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Nic {
-    vendor: u16,
-    device: u16,
-    driver: String,
+    /// Its function; where it has no class of its own, that of Ethernet or InfiniBand. A virtual one has
+    /// no AER, and its link registers read zero (PCIe base specification, chapter on SR-IOV).
+    pci: PciSpec,
     /// What its ports are: `KIND_infiniband` or `KIND_ethernet` of `ports`.
     kind: String,
-    class: Option<u32>,
     firmware: String,
     hca_type: Option<String>,
     board_id: Option<String>,
     /// `rate` text of an RDMA port, or with the interface's Gb/s first.
     rate: String,
-    /// Whether its function has AER, which virtual ones have not.
-    aer: bool,
-    /// Generation and lanes; zeros for a virtual function, whose link registers read zero (PCIe base
-    /// specification, chapter on SR-IOV).
-    pcie: (u32, u32),
-    p2p: Option<String>,
 }
 
 /// What a driver shows of a port.
@@ -129,14 +123,6 @@ struct NicGroup {
     from: usize,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RdmaModules {
-    drivers: Vec<String>,
-    /// Version where they are DOCA-OFED's.
-    ofed: Option<String>,
-}
-
 /// A machine as it is written down, without its name and the line about it: `about`, or `shape` where the
 /// name is an instance type. One without such a line is only a base for others.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -148,10 +134,8 @@ struct Machine {
     bridges: Vec<String>,
     gpus: Vec<GpuGroup>,
     nics: Vec<NicGroup>,
-    modules: Vec<ModuleSpec>,
-    rdma: RdmaModules,
+    modules: Vec<String>,
     nvidia: Option<NvidiaSpec>,
-    last_modules: Vec<ModuleSpec>,
     /// Devices that never had a cable.
     uncabled: Vec<String>,
     /// Devices whose link is down.
@@ -272,37 +256,22 @@ fn place(spec: &mut NodeSpec, text: &str) -> Option<Place> {
 }
 
 fn add_bridge(spec: &mut NodeSpec, place: Place) {
-    let id = match place.parent {
-        None => (0x8086, 0x352a),
-        Some(_) => (0x1000, 0xc030),
+    let kind = match place.parent {
+        None => &CATALOGUE.root_port,
+        Some(_) => &CATALOGUE.switch_port,
     };
-    let bridge = function(place, id, 0x06_0400, "pcieport", (5, 16));
+    let bridge = function(place, kind);
     spec.pci.entry(place.at.to_string()).or_insert(bridge);
 }
 
-fn function(
-    place: Place,
-    (vendor, device): (u16, u16),
-    class: u32,
-    driver: &str,
-    (generation, width): (u32, u32),
-) -> PciSpec {
-    let speed = match generation {
-        0 => "Unknown".to_string(),
-        _ => format!("{}.0 GT/s PCIe", 1 << generation),
-    };
+/// A function of this kind at a place, whose link is as good as it can be.
+fn function(place: Place, kind: &PciSpec) -> PciSpec {
     PciSpec {
         bdf: place.at,
         parent: place.parent,
-        vendor,
-        device,
-        class,
-        driver: Some(driver.into()),
         numa: place.numa,
-        link: (speed.clone(), width),
-        max_link: (speed, width),
-        aer: Some([0; 3]),
-        ..PciSpec::default()
+        max_link: kind.link.clone(),
+        ..kind.clone()
     }
 }
 
@@ -328,7 +297,13 @@ impl Machine {
         for group in &self.nics {
             self.add_nics(&mut spec, group);
         }
-        self.add_modules(&mut spec);
+        let modules = (self.modules.iter()).filter_map(|name| CATALOGUE.modules.get(name));
+        spec.modules.extend(modules.flatten().cloned());
+        spec.nvidia.clone_from(&self.nvidia);
+        if spec.has_module("nvidia_peermem") {
+            spec.memory_peers = Some(vec!["nv_mem".into()]);
+        }
+        spec.nvidia_fs = spec.has_module("nvidia_fs").then_some(0);
         for name in &self.down {
             set_link_down(&mut spec, name);
         }
@@ -359,15 +334,12 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let is_listed = gpu.vendor == NVIDIA;
-            let driver = if is_listed { "nvidia" } else { "amdgpu" };
-            let id = (gpu.vendor, gpu.device);
-            let mut pci = function(place, id, gpu.class, driver, gpu.pcie);
+            let mut pci = function(place, &gpu.pci);
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
             self.add_pci(spec, pci);
             let n = spec.gpus.len();
-            if is_listed {
+            if gpu.pci.vendor == NVIDIA {
                 spec.gpus.push(GpuSpec {
                     bdf: place.at,
                     model: gpu.model.clone(),
@@ -388,13 +360,14 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            // Ethernet or, in the subclass, InfiniBand.
-            let class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
-            let (id, class) = ((nic.vendor, nic.device), nic.class.unwrap_or(class));
-            let driver = group.driver.as_ref().unwrap_or(&nic.driver);
-            let mut pci = function(place, id, class, driver, nic.pcie);
-            pci.aer = pci.aer.filter(|_| nic.aer);
-            pci.p2p.clone_from(&nic.p2p);
+            let mut pci = function(place, &nic.pci);
+            if pci.class == 0 {
+                // Ethernet or, in the subclass, InfiniBand.
+                pci.class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
+            }
+            if group.driver.is_some() {
+                pci.driver.clone_from(&group.driver);
+            }
             pci.physfn = group.pf;
             self.add_pci(spec, pci);
             if let Some(pf) = group.pf {
@@ -411,39 +384,6 @@ impl Machine {
             let (device, netdev) = (name(&group.device), name(&group.netdev));
             add_functions(spec, nic, group, place.at, (&device, &netdev));
         }
-    }
-
-    fn add_modules(&self, spec: &mut NodeSpec) {
-        let module = |name: &str, version: Option<&str>, taint: &str| ModuleSpec {
-            name: name.into(),
-            version: version.map(str::to_string),
-            taint: taint.into(),
-        };
-        let modules = &mut spec.modules;
-        modules.extend(self.modules.iter().cloned());
-        let ofed = self.rdma.ofed.as_deref();
-        if !self.rdma.drivers.is_empty() {
-            let drivers = self.rdma.drivers.iter().map(String::as_str);
-            let taint = if ofed.is_some() { "OE" } else { "" };
-            let names = ["ib_core", "ib_uverbs"].into_iter().chain(drivers);
-            modules.extend(names.map(|name| module(name, ofed, taint)));
-        }
-        if let Some(driver) = &self.nvidia {
-            let version = Some(driver.version.as_str());
-            let taint = if driver.open { "OE" } else { "POE" };
-            modules.push(module("nvidia", version, taint));
-            modules.push(module("gdrdrv", Some("2.4.4"), "OE"));
-            if driver.peermem {
-                modules.push(module("nvidia_peermem", version, taint));
-                spec.memory_peers = Some(vec!["nv_mem".into()]);
-            }
-            if driver.gds {
-                modules.push(module("nvidia_fs", Some("2.25.7"), "OE"));
-                spec.nvidia_fs = Some(0);
-            }
-            spec.nvidia = Some(driver.clone());
-        }
-        modules.extend(self.last_modules.iter().cloned());
     }
 }
 

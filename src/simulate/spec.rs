@@ -71,7 +71,8 @@ pub struct NodeSpec {
 }
 
 /// A PCI function below /sys/bus/pci/devices.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PciSpec {
     /// Address of the function, such as `0000:18:00.0`.
     pub bdf: Bdf,
@@ -230,10 +231,6 @@ pub struct NvidiaSpec {
     pub version: String,
     /// Whether it is the open kernel module.
     pub open: bool,
-    /// Whether nvidia-peermem is loaded.
-    pub peermem: bool,
-    /// Whether nvidia-fs is loaded.
-    pub gds: bool,
 }
 
 /// A row of /proc/modules and its directory below /sys/module.

@@ -3,7 +3,7 @@
 use crate::cli::check::FailOn;
 use crate::units::Span;
 use clap::builder::{FalseyValueParser, Resettable};
-use clap::{Arg, Args, Command};
+use clap::{Args, Command};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,12 +40,8 @@ fn timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The subcommand. An empty variable, as manifests write "none", counts as unset.
-pub fn command(output: Arg) -> Command {
-    // The arguments' own documentation would be taken for the command's.
-    let command = Settings::augment_args(Command::new("preflight").arg(output))
-        .about("In a training container: can the job use the fabric?")
-        .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown");
+/// An empty variable, as manifests write "none", counts as unset.
+pub fn without_empty(command: Command) -> Command {
     command.mut_args(|arg| match arg.get_env().and_then(std::env::var_os) {
         Some(value) if value.is_empty() => arg.env(Resettable::Reset),
         _ => arg,
