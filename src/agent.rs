@@ -4,8 +4,8 @@
 use crate::check::profile::GpuDirectTcp;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::config::listen::Listen;
 use crate::evaluator::{Evaluator, Look};
-use crate::host::Host;
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::readiness::State;
@@ -41,13 +41,8 @@ mod textfile;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The listen address cannot be bound.
-    #[error("cannot listen on {address}: {source}; --listen names another address")]
-    Listen {
-        /// The address as configured.
-        address: String,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    #[error("cannot listen on {0}: {1}; --listen names another address")]
+    Listen(Listen, std::io::Error),
     /// Certificate, key, client authorities or tokens cannot be used: one line each.
     #[error("{}", .0.join("\n"))]
     Serve(Vec<String>),
@@ -131,7 +126,7 @@ pub async fn run(
     let mut node = Node::new(&config, found, cluster, clock, saver, &supervisor, &wake_tx);
     reports.send_replace(Arc::new(node.report()));
     node.follow_kernel_log(&config, &wake_tx);
-    if node.host.is_live() {
+    if node.found.host.is_live() {
         events::spawn(&supervisor, &wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
@@ -196,20 +191,16 @@ fn log_change(before: &Report, now: &Report) {
 
 /// Everything that the loop owns.
 struct Node {
-    host: Arc<Host>,
-    boot_id: Option<String>,
+    /// What the agent started from, with the content of the state file as last written.
+    found: start::Found,
     sampler: Sampler,
     evaluator: Evaluator,
     clock: Clock,
     saver: Saver,
     supervisor: Supervisor,
-    /// Content of the state file as last written.
-    saved: Saved,
     /// How far the kernel log has been processed.
     kernel_log: Option<ResumeState>,
     log_health: Followed,
-    /// Uptime of a directory tree when it was found.
-    uptime: Option<Millis>,
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
@@ -248,7 +239,6 @@ impl Node {
         let mut sampler = found.sampler(config, clock);
         sampler.remember(&memory);
         Node {
-            host: found.host,
             sampler,
             evaluator: start::evaluator(config, config.policy.clone(), memory),
             clock,
@@ -256,9 +246,7 @@ impl Node {
             supervisor: supervisor.clone(),
             log_health: Followed::default(),
             kernel_log: found.saved.kernel_log.clone(),
-            saved: found.saved,
-            boot_id: found.boot_id,
-            uptime: found.uptime,
+            found,
             saved_at: clock.now(),
             save_now: false,
             full_window: false,
@@ -273,10 +261,10 @@ impl Node {
 
     /// Starts the thread that follows the kernel log.
     fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) {
-        let resume = self.kernel_log.clone();
-        let boot_id = self.boot_id.as_deref();
-        let settings = kernel_log::Settings::new(&self.host, &config.agent, boot_id, resume)
-            .taken_at(self.uptime);
+        let (found, resume) = (&self.found, self.kernel_log.clone());
+        let boot_id = found.boot_id.as_deref();
+        let settings = kernel_log::Settings::new(&found.host, &config.agent, boot_id, resume)
+            .taken_at(found.uptime);
         kernel_log::spawn(&self.supervisor, settings, self.clock, wakes.clone());
     }
 
@@ -432,9 +420,9 @@ impl Node {
         self.save_now = false;
         let kernel_log = self.kernel_log.clone();
         let current = Saved::new(self.evaluator.history.memory(), restricted, kernel_log);
-        if current != self.saved {
+        if current != self.found.saved {
             self.saver.save(&current);
-            self.saved = current;
+            self.found.saved = current;
         }
     }
 }

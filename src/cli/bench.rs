@@ -85,7 +85,7 @@ pub(super) fn command(inputs: &Inputs, args: &BenchArgs, matches: &ArgMatches) -
     });
     if let Some(path) = &args.textfile {
         let text = textfile::encode(&bench, jiff::Timestamp::now().as_second());
-        let written = check_replaceable(path).and_then(|()| replace(path, text.as_bytes()));
+        let written = check_replaceable(path).and_then(|()| replace(path, text.as_bytes(), None));
         written.map_err(|error| fail(format_args!("{}: {error}", path.display())))?;
     }
     printed?;

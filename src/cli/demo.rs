@@ -6,13 +6,12 @@ mod cluster;
 mod console;
 mod runner;
 mod settings;
-mod targets;
-mod tempdir;
 
 use super::complain;
 use super::run::{USAGE, fail, print, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
+use crate::files::{check_replaceable, replace};
 use crate::host::Host;
 use crate::report::Report;
 use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
@@ -23,13 +22,13 @@ use cluster::{Budget, ClusterNode};
 use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
 use runner::{Runner, minutes};
+use serde_json::json;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use tempdir::temporary;
 use tokio::sync::watch;
 
 /// Range of `--speed`: below it the demo is tedious, above it sources are not read in time.
@@ -144,13 +143,13 @@ async fn run(
 ) -> Result<(), DemoError> {
     let targets_error = |error| DemoError::Targets(args.targets.clone().unwrap_or_default(), error);
     if let Some(path) = &args.targets {
-        crate::files::check_replaceable(path).map_err(targets_error)?;
+        check_replaceable(path).map_err(targets_error)?;
     }
     let scenarios = match &args.play {
         Some(name) => simulate::play(name).unwrap_or_default(),
         None => fleet(usize::try_from(args.nodes).unwrap_or(1)),
     };
-    let directory = temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX))?;
+    let directory = tempfile::Builder::new().prefix("selvage-demo-").tempdir()?;
     let members = members(args, scenarios, directory.path())?;
     let out = RefCell::new(out);
     let say = |line: &str| {
@@ -162,7 +161,10 @@ async fn run(
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
     let in_fabric = members.iter().filter(|one| !one.spec.rdma.is_empty());
-    let budget = Budget::new(in_fabric.count());
+    let budget = Arc::new(Budget {
+        nodes: in_fabric.count(),
+        ..Budget::default()
+    });
     let mut runners = Vec::with_capacity(members.len());
     for member in &members {
         runners.push(set_up(args, member, &budget)?);
@@ -174,7 +176,7 @@ async fn run(
         }
     }
     if let Some(path) = &args.targets {
-        targets::write(path, &members).map_err(targets_error)?;
+        write_targets(path, &members).map_err(targets_error)?;
     }
     let ended = perform(args, &members, &runners, &say, stop).await;
     runners.iter().for_each(Runner::stop);
@@ -305,6 +307,23 @@ async fn run_agent(
     };
     let (config, link) = (settings::config(member, args.speed), runner.cluster.link());
     crate::agent::run(config, Some(link), stop, |report, _| observer(report)).await
+}
+
+/// Writes the nodes' addresses for Prometheus (`file_sd_configs`).
+fn write_targets(path: &Path, members: &[Member]) -> io::Result<()> {
+    let targets: Vec<_> = members
+        .iter()
+        .map(|member| {
+            json!({
+                "targets": [member.listen.to_string()],
+                "labels": {"instance": member.scenario.name, "cluster": "demo"},
+            })
+        })
+        .collect();
+    let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
+    text.push(b'\n');
+    check_replaceable(path)?;
+    replace(path, &text, None)
 }
 
 /// The first lines: where to look.

@@ -226,7 +226,7 @@ async fn watch(asked: &CommandLine) -> Status {
     let config = watcher::Config::default()
         .labels(asked.selector())
         .page_size(WATCH_PAGE);
-    let mut events = pin!(watcher(api.nodes(), config).default_backoff());
+    let mut events = pin!(watcher(api.nodes.clone(), config).default_backoff());
     let mut stop = pin!(stop_signal().map_err(fail)?);
     let mut tick = tokio::time::interval(REDRAW.0);
     let mut watched = Watched::default();

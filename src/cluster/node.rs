@@ -94,14 +94,7 @@ pub struct NodeView {
 impl NodeView {
     /// Extracts them from a Node.
     pub fn of(node: &NodeObject) -> Self {
-        let ObjectMeta {
-            name,
-            uid,
-            resource_version,
-            labels,
-            annotations,
-            ..
-        } = &node.metadata;
+        let metadata = &node.metadata;
         let status = node.status.as_ref();
         let version = |field| status.map_or("", |status| text(&status.node_info, field));
         let conditions = status.and_then(|status| status.conditions.as_ref());
@@ -111,15 +104,15 @@ impl NodeView {
             // One that cannot be decoded is replaced.
             .map(|condition| serde_json::from_value(condition.clone()).unwrap_or_default());
         NodeView {
-            name: name.clone().unwrap_or_default(),
-            uid: uid.clone().unwrap_or_default(),
-            resource_version: resource_version.clone().unwrap_or_default(),
-            labels: labels.clone().unwrap_or_default(),
-            owned_labels: owned_labels(&node.metadata),
-            annotations: annotations.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            owned_labels: owned_labels(metadata),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
             taints: node.spec.taints.clone(),
             condition,
-            offer: (status.and_then(|status| offer(status, labels.as_ref()))).map(Arc::new),
+            offer: (status.and_then(|of| offer(of, metadata.labels.as_ref()))).map(Arc::new),
             cordoned: node.spec.unschedulable,
             versions: ["kernelVersion", "osImage"].map(|field| version(field).to_string()),
         }

@@ -1,8 +1,8 @@
 //! The patches that bring the Node from what it carries to what it should carry. Pure.
 
-use super::desired::{Desired, WITHHELD, WantedCondition, WantedTaint};
+use super::desired::{Desired, WITHHELD, WantedTaint};
 use super::names::CONDITION;
-use super::node::{NodeView, text};
+use super::node::{Condition, NodeView, text};
 use super::settings::{ClusterSettings, TaintEffect};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -148,7 +148,7 @@ pub enum ConditionWrite {
 
 /// Strategic merge patch of our condition, and why it is due.
 fn condition(
-    wanted: &WantedCondition,
+    wanted: &Condition,
     node: &NodeView,
     now: jiff::Timestamp,
     heartbeat: Duration,
@@ -240,7 +240,7 @@ fn wanted_taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings)
     for taint in node.taints() {
         let key = text(taint, "key");
         let keep = if key == ours {
-            if let WantedTaint::Present { value } = &desired.taint
+            if let WantedTaint::Present(value) = &desired.taint
                 && !placed
             {
                 wanted.push(as_wanted(taint, &ours, value, effect));
@@ -257,7 +257,7 @@ fn wanted_taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings)
             wanted.push(taint.clone());
         }
     }
-    if let WantedTaint::Present { value } = &desired.taint
+    if let WantedTaint::Present(value) = &desired.taint
         && !placed
     {
         wanted.push(as_wanted(&json!({}), &ours, value, effect));

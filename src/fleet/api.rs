@@ -29,6 +29,8 @@ const AGENTS: &str = "app.kubernetes.io/name=selvage,app.kubernetes.io/component
 /// The Nodes of a cluster.
 pub struct FleetApi {
     client: Client,
+    /// All Nodes.
+    pub nodes: Api<NodeObject>,
     settings: ClusterSettings,
     limits: Limits,
 }
@@ -37,15 +39,11 @@ impl FleetApi {
     /// By a client and the settings that the agents have, too.
     pub fn new(client: Client, settings: &ClusterSettings, limits: Limits) -> Self {
         FleetApi {
+            nodes: Api::all_with(client.clone(), &resource()),
             client,
             settings: settings.clone(),
             limits,
         }
-    }
-
-    /// All Nodes, for a watch.
-    pub fn nodes(&self) -> Api<NodeObject> {
-        Api::all_with(self.client.clone(), &resource())
     }
 
     /// A Node as a row of the table.
@@ -61,7 +59,7 @@ impl FleetApi {
         let mut rows = Vec::new();
         let params = ListParams::default().labels(selector).limit(PAGE);
         let take = |node: NodeObject| rows.push(self.row(&node));
-        each("list the nodes", &self.nodes(), params, self.limits, take).await?;
+        each("list the nodes", &self.nodes, params, self.limits, take).await?;
         Ok(rows)
     }
 
@@ -113,7 +111,7 @@ impl FleetApi {
         let key = self.settings.own(names::MUTE);
         let mut conflict = None;
         for _ in 0..ATTEMPTS {
-            let found = self.ask("read the Node", self.nodes().get(node)).await?;
+            let found = self.ask("read the Node", self.nodes.get(node)).await?;
             let had = found.metadata.annotations.as_ref();
             let had = had.and_then(|all| all.get(&key));
             let text = match targets {
@@ -144,7 +142,7 @@ impl FleetApi {
     /// When the server refuses, or does not answer in time.
     pub async fn accept(&self, node: &str, at: Timestamp) -> ApiResult<()> {
         const WHAT: &str = "write the accept annotation";
-        let found = self.ask("read the Node", self.nodes().get(node)).await?;
+        let found = self.ask("read the Node", self.nodes.get(node)).await?;
         let key = self.settings.own(names::ACCEPT);
         let had = found.metadata.annotations;
         let had: Option<Timestamp> = had.and_then(|all| all.get(&key)?.parse().ok());
@@ -166,8 +164,9 @@ impl FleetApi {
         if let (Some(version), Some(metadata)) = (version, patch.pointer_mut("/metadata")) {
             metadata["resourceVersion"] = version.into();
         }
-        let (nodes, patch) = (self.nodes(), Patch::Merge(patch));
-        self.ask(what, nodes.patch(node, &params, &patch)).await?;
+        let patch = Patch::Merge(patch);
+        let request = self.nodes.patch(node, &params, &patch);
+        self.ask(what, request).await?;
         Ok(())
     }
 

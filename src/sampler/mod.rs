@@ -7,19 +7,18 @@ pub mod sources;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::glob::{self, Glob};
 use crate::host::Host;
 use crate::observe::history::{Memory, ports_of};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
-use crate::units::{DeviceKey, Millis, PortKey};
+use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
-use schedule::{Pace, Schedule, Subject};
+use schedule::{Began, Pace, Schedule, Subject};
 use sources::{Inventory, Reader, SOURCES, Sample, Scope, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The first full window waits so long for a bus whose read is slow, as on a busy machine: without its
@@ -62,15 +61,6 @@ struct Done {
     took: Duration,
 }
 
-/// When a worker began the read; also tells this reader's reads from those of another one.
-type Began = Arc<OnceLock<Millis>>;
-
-/// A subject's reader, unless it is out on a read, and its last read.
-struct ReaderSlot {
-    reader: Option<Reader>,
-    began: Began,
-}
-
 /// Reads the node's sources and keeps the snapshot of what they gave.
 pub struct Sampler {
     host: Arc<Host>,
@@ -78,7 +68,8 @@ pub struct Sampler {
     config: Config,
     clock: Clock,
     schedule: Schedule,
-    readers: BTreeMap<Subject, ReaderSlot>,
+    /// Every subject's reader, unless it is out on a read.
+    readers: BTreeMap<Subject, Option<Reader>>,
     snapshot: Snapshot,
     /// Ports whose PMA counters must not be opened.
     restricted: BTreeSet<PortKey>,
@@ -199,13 +190,6 @@ impl Sampler {
             .collect();
         self.pool.submit(now, work);
         self.pool.attend(now);
-        for (subject, slot) in &self.readers {
-            if slot.reader.is_none()
-                && let Some(at) = slot.began.get()
-            {
-                self.schedule.began(subject, *at);
-            }
-        }
         if self.schedule.mark_stalled(now) {
             return true;
         }
@@ -245,20 +229,14 @@ impl Sampler {
             interval: (source.interval)(&self.config.intervals).duration(),
             deadline: self.config.intervals.deadline.duration(),
         };
-        let slot = ReaderSlot {
-            reader: Some(reader),
-            began: Began::default(),
-        };
-        self.readers.insert(subject.clone(), slot);
+        self.readers.insert(subject.clone(), Some(reader));
         self.schedule.add(subject, pace, self.clock.now());
     }
 
     /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
     fn work(&mut self, subject: Subject) -> Option<pool::Job<Done>> {
-        let slot = self.readers.get_mut(&subject)?;
-        let mut reader = slot.reader.take()?;
-        let began = Began::default();
-        slot.began = Arc::clone(&began);
+        let mut reader = self.readers.get_mut(&subject)?.take()?;
+        let began = Arc::clone(self.schedule.began(&subject)?);
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
         let vital = sources::source(subject.source).vital;
@@ -286,10 +264,11 @@ impl Sampler {
     /// Merges a finished read. True if facts or the source's health have changed.
     fn merge(&mut self, done: Done) -> bool {
         // Another reader's belongs to a device that has gone or was re-registered.
-        match self.readers.get_mut(&done.subject) {
-            Some(slot) if Arc::ptr_eq(&slot.began, &done.began) => slot.reader = Some(done.reader),
-            _ => return false,
+        let began = self.schedule.began(&done.subject);
+        if !began.is_some_and(|began| Arc::ptr_eq(began, &done.began)) {
+            return false;
         }
+        self.readers.insert(done.subject.clone(), Some(done.reader));
         let now = self.clock.now();
         let (subject, sample) = (done.subject, done.sample);
         let health_changed = self.schedule.end(&subject, now, done.took, sample.ended);
@@ -408,14 +387,6 @@ impl Sampler {
             _ => false,
         }
     }
-}
-
-/// Whether the operator excludes the device from counter reads, by name or PCI address.
-pub fn excluded(exclude: &[Glob], device: &RdmaDevice) -> bool {
-    glob::any_matches(exclude, &device.name)
-        || device
-            .pci
-            .is_some_and(|pci| glob::any_matches(exclude, &pci.to_string()))
 }
 
 #[cfg(test)]

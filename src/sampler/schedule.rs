@@ -5,7 +5,7 @@ use crate::observe::reading::{Fault, Reading};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// One thing that is read as a whole, independently of every other: a source with the device or
@@ -53,6 +53,10 @@ pub struct Pace {
     pub deadline: Duration,
 }
 
+/// When a worker began a read, which it notes itself; tells the reads of a subject apart from those of one
+/// that had its name before.
+pub type Began = Arc<OnceLock<Millis>>;
+
 /// One subject's place in the schedule.
 #[derive(Debug, Clone, Default)]
 pub struct Slot {
@@ -60,8 +64,8 @@ pub struct Slot {
     due: Millis,
     /// Queued to be read.
     started: Option<Millis>,
-    /// A worker started it.
-    began: Option<Millis>,
+    /// When a worker began it.
+    began: Began,
     /// Why it is not being read though it is due.
     pub idle: Option<Idle>,
     extra: Vec<Millis>,
@@ -198,7 +202,7 @@ impl Schedule {
                 slot.due = next_due(slot.due, slot.pace.interval, now);
             }
             slot.started = Some(now);
-            slot.began = None;
+            slot.began = Began::default();
             due.push(subject.clone());
         }
         due
@@ -218,14 +222,9 @@ impl Schedule {
         }
     }
 
-    /// A worker started the read: its deadline counts from here.
-    pub fn began(&mut self, subject: &Subject, at: Millis) {
-        if let Some(slot) = self.slots.get_mut(subject)
-            && slot.started.is_some()
-        {
-            slot.began = Some(at);
-            slot.idle = None;
-        }
+    /// Where the worker that reads the subject notes when it began: its deadline counts from there.
+    pub fn began(&self, subject: &Subject) -> Option<&Began> {
+        self.slots.get(subject).map(|slot| &slot.began)
     }
 
     /// A read ended. True if the source's health differs from before, or this was its first answer.
@@ -259,12 +258,13 @@ impl Schedule {
         let mut any = false;
         for slot in self.slots.values_mut() {
             let deadline = slot.pace.deadline;
-            match (slot.started, slot.began) {
-                (Some(_), Some(began))
-                    if slot.health.stalled_since.is_none() && now.since(began) >= deadline =>
-                {
-                    slot.health.stalled_since = Some(began);
-                    any = true;
+            match (slot.started, slot.began.get().copied()) {
+                (Some(_), Some(began)) => {
+                    slot.idle = None;
+                    if slot.health.stalled_since.is_none() && now.since(began) >= deadline {
+                        slot.health.stalled_since = Some(began);
+                        any = true;
+                    }
                 }
                 (Some(started), None) if slot.idle.is_none() && now.since(started) >= deadline => {
                     slot.idle = Some(Idle::NoReader);
@@ -281,12 +281,13 @@ impl Schedule {
         self.slots
             .values()
             .filter(|slot| slot.health.stalled_since.is_none() && slot.idle.is_none())
-            .map(|slot| match slot.began.or(slot.started) {
-                Some(out) if slot.started.is_some() => out.plus(slot.pace.deadline),
-                _ => slot
-                    .extra
-                    .first()
-                    .map_or(slot.due, |extra| slot.due.min(*extra)),
+            .map(|slot| match (slot.started, slot.extra.first()) {
+                (Some(started), _) => {
+                    let began = slot.began.get().copied();
+                    began.unwrap_or(started).plus(slot.pace.deadline)
+                }
+                (None, Some(extra)) => slot.due.min(*extra),
+                (None, None) => slot.due,
             })
             .min()
     }

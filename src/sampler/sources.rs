@@ -4,6 +4,7 @@
 //! [`Snapshot`](crate::observe::snapshot::Snapshot), and a row here.
 
 use crate::config::{Config, Intervals};
+use crate::glob::any_matches;
 use crate::host::Host;
 use crate::observe::counters::{PmaSkip, PortCounters};
 use crate::observe::lldp::Advertisement;
@@ -360,7 +361,9 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     }
     let device = device.clone();
     let config = inventory.config;
-    let excluded = super::excluded(&config.counters.exclude, &device);
+    let excludes = |name: &str| any_matches(&config.counters.exclude, name);
+    let by_address = device.pci.is_some_and(|pci| excludes(&pci.to_string()));
+    let excluded = excludes(&device.name) || by_address;
     let skip = |port: u32| match excluded {
         true => Some(PmaSkip::Excluded),
         false => {
@@ -621,22 +624,20 @@ fn gpudirect_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
 fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     let rdma: BTreeSet<Bdf> = inventory.devices.iter().filter_map(|d| d.pci).collect();
     let rdma: Vec<Bdf> = rdma.into_iter().collect();
-    Some(Box::new(move |host| pci_sample(pci::scan(host, &rdma))))
-}
-
-/// Merges a scan of the bus.
-pub(super) fn pci_sample(facts: Reading<PciFacts>) -> Sample {
-    Sample::of(ended(&facts), move |snapshot, at| {
-        let Reading::Value(facts) = facts else {
-            return Changes::default();
-        };
-        let before = snapshot.pci.replace(stamped(at, facts.clone()));
-        Changes {
-            changed: true,
-            doubt: worse_bus(before.as_ref().map(|before| &before.value), &facts),
-            ..Changes::default()
-        }
-    })
+    Some(Box::new(move |host| {
+        let facts = pci::scan(host, &rdma);
+        Sample::of(ended(&facts), move |snapshot, at| {
+            let Reading::Value(facts) = facts else {
+                return Changes::default();
+            };
+            let before = snapshot.pci.replace(stamped(at, facts.clone()));
+            Changes {
+                changed: true,
+                doubt: worse_bus(before.as_ref().map(|before| &before.value), &facts),
+                ..Changes::default()
+            }
+        })
+    }))
 }
 
 /// Puts a value in. True if it differs from the one before.

@@ -3,6 +3,7 @@ use crate::config::RdmaSource;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::reading::Reading;
 use crate::source::testtree::TestTree;
+use crate::units::Millis;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -57,9 +57,8 @@ struct Nic {
     pci: PciSpec,
     /// What its ports are: `KIND_infiniband` or `KIND_ethernet` of `ports`.
     kind: String,
-    firmware: String,
-    hca_type: Option<String>,
-    board_id: Option<String>,
+    /// What its firmware says of it.
+    rdma: RdmaSpec,
     /// `rate` text of an RDMA port, or with the interface's Gb/s first.
     rate: String,
 }
@@ -68,9 +67,8 @@ struct Nic {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PortKind {
-    link_layer: String,
+    port: PortSpec,
     node_type: u32,
-    down_rate: Option<String>,
     /// Tables of `data/counters.toml`.
     pma: Option<Vec<String>>,
     hw: Option<Vec<String>>,
@@ -79,10 +77,8 @@ struct PortKind {
     ethtool: Option<(String, String)>,
     /// Whether the driver answers for DCB.
     dcb: bool,
-    gid_slots: u32,
     /// Text and type; `{guid}`, `{eui}` and the bytes of the `{address}` are the port's.
     gids: Vec<(String, String)>,
-    pkeys: Vec<u16>,
 }
 
 /// GPUs of one model.
@@ -305,10 +301,10 @@ impl Machine {
         }
         spec.nvidia_fs = spec.has_module("nvidia_fs").then_some(0);
         for name in &self.down {
-            set_link_down(&mut spec, name);
+            set_link_down(&mut spec, name, true);
         }
         for name in &self.uncabled {
-            set_uncabled(&mut spec, name);
+            set_link_down(&mut spec, name, false);
         }
         for name in &self.restricted {
             let port = spec.port_mut(name).and_then(|port| port.pma.as_mut());
@@ -427,14 +423,12 @@ fn add_functions(
             name: device.into(),
             pci,
             node_type: kind.node_type,
-            firmware: nic.firmware.clone(),
-            hca_type: nic.hca_type.clone(),
-            board_id: nic.board_id.clone(),
             guid,
             image_guid: if kind.has_netdev() { guid } else { 0 },
             uverbs: seed as u32 - 1,
             ports: vec![port],
             device_hw: table(&kind.device_hw, seed),
+            ..nic.rdma.clone()
         });
     }
     if !netdev.is_empty() {
@@ -461,7 +455,7 @@ fn table(tables: &Option<Vec<String>>, seed: u64) -> Option<Attrs> {
 impl PortKind {
     /// Whether a port belongs to an interface: EFA's do not.
     fn has_netdev(&self) -> bool {
-        self.link_layer != "Unknown"
+        self.port.link_layer != "Unknown"
     }
 }
 
@@ -508,31 +502,27 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
     let owner = bond.cloned().unwrap_or_else(|| netdev.to_string());
     let guid = guid(kind, seed);
     let address = format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff);
-    let gids = (kind.gids.iter().zip(0..)).map(|((gid, of_type), index)| GidSpec {
-        index,
+    let gids = kind.gids.iter().map(|(gid, of_type)| GidSpec {
         gid: gid
             .replace("{guid}", &groups(guid))
             .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
             .replace("{seed}", &format!("{seed:04x}"))
             .replace("{address}", &address),
         kind: of_type.clone(),
-        netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
+        netdev: (kind.port.link_layer == "Ethernet").then(|| owner.clone()),
     });
     PortSpec {
         number: 1,
-        link_layer: kind.link_layer.clone(),
         state: 4,
         phys: 5,
         rate: rate.into(),
-        down_rate: kind.down_rate.clone(),
         lid: u32::from(group.infiniband) * (0x100 + seed as u32),
         sm_lid: u32::from(group.infiniband),
         pma: table(&kind.pma, seed),
         hw: table(&kind.hw, seed),
         gids: gids.collect(),
-        gid_slots: kind.gid_slots,
-        pkeys: kind.pkeys.clone(),
         netdev: kind.has_netdev().then_some(owner),
+        ..kind.port.clone()
     }
 }
 
@@ -562,33 +552,28 @@ fn add_second_port(
     }
 }
 
-/// A link that lost its partner after boot.
-fn set_link_down(spec: &mut NodeSpec, device: &str) {
+/// A link that lost its partner after boot; or one that was never `cabled`, where nothing was counted but
+/// `lifespan`, which is a setting.
+fn set_link_down(spec: &mut NodeSpec, device: &str, cabled: bool) {
     let Some(port) = spec.port_mut(device) else {
         return;
     };
     set_link(port, false);
-    let netdev = port.netdev.clone().unwrap_or_default();
-    if let Some(netdev) = spec.netdev_mut(&netdev) {
-        netdev.carrier = false;
-        netdev.carrier_changes += 1;
-    }
-}
-
-/// A port that never had a link: nothing was counted but `lifespan`, which is a setting.
-fn set_uncabled(spec: &mut NodeSpec, device: &str) {
-    set_link_down(spec, device);
-    let Some(port) = spec.port_mut(device) else {
-        return;
-    };
-    let attrs = [&mut port.pma, &mut port.hw].into_iter().flatten();
-    for (_, attr) in attrs.flatten().filter(|(name, _)| *name != "lifespan") {
+    let attrs = [&mut port.pma, &mut port.hw]
+        .into_iter()
+        .flatten()
+        .flatten();
+    for (_, attr) in attrs.filter(|(name, _)| !cabled && *name != "lifespan") {
         if let Attr::Number(value) = attr {
             *value = 0;
         }
     }
     let netdev = port.netdev.clone().unwrap_or_default();
     if let Some(netdev) = spec.netdev_mut(&netdev) {
-        netdev.carrier_changes = 1;
+        netdev.carrier = false;
+        netdev.carrier_changes = match cabled {
+            true => netdev.carrier_changes + 1,
+            false => 1,
+        };
     }
 }

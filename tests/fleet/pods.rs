@@ -101,7 +101,13 @@ pub async fn all() {
     };
     let before = memory();
     let watching = PodWatch::new(settings.clone(), NODE, usize::MAX, Limits::default());
-    let watching = tokio::spawn(watching.run(table, ended(stopped.clone())));
+    let stop_watching = ended(stopped.clone());
+    let watching = tokio::spawn(async move {
+        tokio::select! {
+            () = watching.run(table) => {}
+            () = stop_watching => {}
+        }
+    });
     let now = || Arc::clone(&known.borrow());
     let took = until("list", async || now().by_uid.len() == 120).await;
     println!(
@@ -191,9 +197,10 @@ async fn events(
         node,
     };
     let writer = tokio::spawn(async move {
-        Writer::new(settings, NODE, Limits::default())
-            .run(&mut channels, stopped)
-            .await;
+        tokio::select! {
+            () = Writer::new(settings, NODE, Limits::default()).run(&mut channels) => {}
+            () = stopped => {}
+        }
     });
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "ml");
     let late = pods.get("late").await.expect("a pod");

@@ -143,10 +143,10 @@ impl Running {
                 .expect("a runtime");
             runtime.block_on(async {
                 let writer = Writer::new(settings, "node-1", short());
-                let stopped = async {
-                    let _ = stopped.await;
-                };
-                writer.run(&mut channels, stopped).await;
+                tokio::select! {
+                    () = writer.run(&mut channels) => {}
+                    _ = stopped => {}
+                }
             });
         });
         let mut running = Running {

@@ -39,13 +39,8 @@ pub enum CaptureError {
     #[error("{0} holds neither /sys nor /proc of a node: there is nothing to save")]
     Nothing(PathBuf),
     /// The directory cannot be made or written.
-    #[error("{path}: {source}")]
-    Unwritable {
-        /// What could not be written.
-        path: PathBuf,
-        /// The system's words.
-        source: std::io::Error,
-    },
+    #[error("{0}: {1}")]
+    Unwritable(PathBuf, std::io::Error),
 }
 
 /// What a capture holds.
@@ -130,10 +125,7 @@ pub async fn capture(
 
 /// The directory must exist and be empty.
 fn prepare(out: &Path) -> Result<(), CaptureError> {
-    let unwritable = |source| CaptureError::Unwritable {
-        path: out.to_path_buf(),
-        source,
-    };
+    let unwritable = |error| CaptureError::Unwritable(out.to_path_buf(), error);
     std::fs::create_dir_all(out).map_err(unwritable)?;
     match tree::list(&Host::new(out), ".") {
         Reading::Value(names) if names.is_empty() => Ok(()),

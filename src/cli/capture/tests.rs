@@ -283,7 +283,7 @@ fn only_new_or_empty_directories() {
             Config::default(),
             Vec::new()
         ),
-        Err(CaptureError::Unwritable { .. })
+        Err(CaptureError::Unwritable(..))
     ));
     let new = out.path().join("a/b");
     assert!(capture(&tree.host(), &new, Config::default(), Vec::new()).is_ok());

@@ -51,7 +51,7 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
             .map(|(path, errno)| format!("{errno} {}\n", path.display()))
             .collect();
         let path = out.join(ERRNO_FILE);
-        std::fs::write(&path, text).map_err(|source| CaptureError::Unwritable { path, source })?;
+        std::fs::write(&path, text).map_err(|error| CaptureError::Unwritable(path, error))?;
     }
     Ok(summary)
 }

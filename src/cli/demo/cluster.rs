@@ -14,20 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// The nodes that carry the taint, and how many may.
+/// The nodes that carry the taint, and of how many.
+#[derive(Default)]
 pub(super) struct Budget {
-    carriers: Mutex<BTreeSet<String>>,
-    nodes: usize,
-}
-
-impl Budget {
-    /// For a group of so many nodes.
-    pub(super) fn new(nodes: usize) -> Arc<Self> {
-        Arc::new(Budget {
-            carriers: Mutex::default(),
-            nodes,
-        })
-    }
+    pub(super) carriers: Mutex<BTreeSet<String>>,
+    pub(super) nodes: usize,
 }
 
 /// One node as the cluster has it.

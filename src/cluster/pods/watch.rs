@@ -12,7 +12,6 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, ExponentialBackoff, watcher};
 use kube::{Api, Client};
 use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -36,11 +35,11 @@ const WATCH: &str = "watch the pods";
 /// ```no_run
 /// # use selvage::cluster::{ClusterSettings, Limits, pods::{PodTable, PodWatch}};
 /// # use std::sync::Arc;
-/// # async fn example(settings: ClusterSettings, stopped: impl Future<Output = ()>) {
+/// # async fn example(settings: ClusterSettings) {
 /// let (table, known) = tokio::sync::watch::channel(Arc::new(PodTable::default()));
 /// // Next to the writer, on the cluster's thread: `agent/cluster.rs`.
 /// let watch = PodWatch::new(settings, "gpu-1", 4 << 20, Limits::default());
-/// tokio::join!(watch.run(table, stopped), async {
+/// tokio::join!(watch.run(table), async {
 ///     let pods = Arc::clone(&known.borrow());
 ///     let facts = pods.by_uid.get("the UID in the log's path");
 /// });
@@ -78,25 +77,14 @@ impl PodWatch {
         }
     }
 
-    /// Watches until `shutdown` resolves.
-    pub async fn run(
-        mut self,
-        table: watch::Sender<Arc<PodTable>>,
-        shutdown: impl Future<Output = ()>,
-    ) {
-        tokio::select! {
-            () = shutdown => {}
-            () = self.watch_forever(&table) => {}
-        }
-    }
-
-    async fn watch_forever(&mut self, out: &watch::Sender<Arc<PodTable>>) {
+    /// Watches until it is dropped.
+    pub async fn run(mut self, out: watch::Sender<Arc<PodTable>>) {
         let mut client = None;
         loop {
-            self.publish(out);
-            let Err(error) = self.watch(&mut client, out).await;
+            self.publish(&out);
+            let Err(error) = self.watch(&mut client, &out).await;
             let wait = self.note_error(&error, &mut client);
-            self.publish(out);
+            self.publish(&out);
             tokio::time::sleep(wait).await;
         }
     }

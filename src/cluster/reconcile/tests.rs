@@ -16,10 +16,11 @@ fn wanted(labels: &[(&str, Option<&str>)], taint: WantedTaint, end_startup: bool
     Desired {
         state: State::Ready,
         labels: labels.iter().map(label).collect(),
-        condition: WantedCondition {
-            status: "False",
+        condition: Condition {
+            status: "False".into(),
             reason: "LinkDown".into(),
             message: "words".into(),
+            ..Condition::default()
         },
         writes_condition: true,
         taint,
@@ -158,9 +159,7 @@ fn taints_of_others_stay_byte_for_byte() {
     ];
     let is_foreign = |taint: &&Value| *text(taint, "key") == *"gpu";
     let count = |list: &[Value], key: &str| list.iter().filter(|t| text(t, "key") == key).count();
-    let present = || WantedTaint::Present {
-        value: "LinkDown".into(),
-    };
+    let present = || WantedTaint::Present("LinkDown".into());
     for row in &rows {
         let missing = row.is_empty().then_some(Value::Null);
         for taints in missing.into_iter().chain([json!(row)]) {
@@ -192,7 +191,7 @@ fn taints_of_others_stay_byte_for_byte() {
                             assert_eq!(old, count(row, "old.example/fabric-unready"), "{case}");
                         }
                         WantedTaint::Absent => assert_eq!((own, old), (0, 0), "{case}"),
-                        WantedTaint::Present { .. } => {
+                        WantedTaint::Present(_) => {
                             assert_eq!((own, old), (1, 0), "{case}");
                             assert!(after.contains(&same()), "{case}");
                         }
@@ -212,9 +211,7 @@ fn taints_of_others_stay_byte_for_byte() {
 #[test]
 fn ours_takes_the_place_of_the_startup_taint_in_one_patch() {
     let found = json!([{"key": "selvage.dev/agent-not-ready", "effect": "NoSchedule"}]);
-    let present = WantedTaint::Present {
-        value: "LinkDown".into(),
-    };
+    let present = WantedTaint::Present("LinkDown".into());
     let (after, patch) = patched(&found, &wanted(WANT, present, false)).unwrap();
     assert_eq!(after, [ours("LinkDown", "NoSchedule")]);
     assert!(patch.taints && patch.ends_startup);
@@ -306,13 +303,7 @@ fn the_startup_taint_of_a_former_prefix_ends_as_well() {
     for (taint, end, ends) in [
         (WantedTaint::Absent, true, true),
         (WantedTaint::Keep, false, false),
-        (
-            WantedTaint::Present {
-                value: "LinkDown".into(),
-            },
-            false,
-            true,
-        ),
+        (WantedTaint::Present("LinkDown".into()), false, true),
     ] {
         let wanted = wanted(&[], taint.clone(), end);
         let patch = taints(&wanted, &view, &settings());

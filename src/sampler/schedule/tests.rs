@@ -14,7 +14,7 @@ fn link(name: &str) -> Subject {
 fn begin(schedule: &mut Schedule, now: Millis) -> Vec<Subject> {
     let due = schedule.start_due(now);
     for subject in &due {
-        schedule.began(subject, now);
+        let _ = schedule.began(subject).unwrap().set(now);
     }
     due
 }
@@ -195,9 +195,9 @@ fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     assert!(!schedule.mark_stalled(Millis(6_000)));
     assert_eq!(schedule.next_attention(), None);
     // Its deadline counts from when it is taken up.
-    schedule.began(&link("a"), Millis(8_000));
-    assert_eq!(slot(&schedule).idle, None);
+    let _ = schedule.began(&link("a")).unwrap().set(Millis(8_000));
     assert!(!schedule.mark_stalled(Millis(12_999)));
+    assert_eq!(slot(&schedule).idle, None);
     assert_eq!(schedule.next_attention(), Some(Millis(13_000)));
     assert!(schedule.mark_stalled(Millis(13_000)));
     assert_eq!(slot(&schedule).health.stalled_since, Some(Millis(8_000)));
