@@ -4,8 +4,8 @@
 use crate::check::profile::GpuDirectTcp;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::config::listen::Listen;
 use crate::evaluator::{Evaluator, Look};
-use crate::host::Host;
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::readiness::State;
@@ -14,7 +14,7 @@ use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
 use crate::report::metrics::AgentStats;
 use crate::report::{ClusterStatus, Report, Tainting};
-use crate::sampler::{Followed, Plan, Remembered, Sampler};
+use crate::sampler::{Followed, Sampler};
 use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver, StateDir};
@@ -41,13 +41,8 @@ mod textfile;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The listen address cannot be bound.
-    #[error("cannot listen on {address}: {source}; --listen names another address")]
-    Listen {
-        /// The address as configured.
-        address: String,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    #[error("cannot listen on {0}: {1}; --listen names another address")]
+    Listen(Listen, std::io::Error),
     /// Certificate, key, client authorities or tokens cannot be used: one line each.
     #[error("{}", .0.join("\n"))]
     Serve(Vec<String>),
@@ -124,14 +119,14 @@ pub async fn run(
         }
         found = start::find(&config, true) => found,
     };
-    let clock = Clock::starting_at(start::moment(found.host.is_live(), found.uptime));
+    let clock = found.clock();
     let _ = known_clock.set(clock);
     let (wake_tx, wakes) = mpsc::channel(WAITING);
     let saver = save_on_a_thread(found.state.clone(), &supervisor);
     let mut node = Node::new(&config, found, cluster, clock, saver, &supervisor, &wake_tx);
     reports.send_replace(Arc::new(node.report()));
     node.follow_kernel_log(&config, &wake_tx);
-    if node.host.is_live() {
+    if node.found.host.is_live() {
         events::spawn(&supervisor, &wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
@@ -196,20 +191,16 @@ fn log_change(before: &Report, now: &Report) {
 
 /// Everything that the loop owns.
 struct Node {
-    host: Arc<Host>,
-    boot_id: Option<String>,
+    /// What the agent started from, with the content of the state file as last written.
+    found: start::Found,
     sampler: Sampler,
     evaluator: Evaluator,
     clock: Clock,
     saver: Saver,
     supervisor: Supervisor,
-    /// Content of the state file as last written.
-    saved: Saved,
     /// How far the kernel log has been processed.
     kernel_log: Option<ResumeState>,
     log_health: Followed,
-    /// Uptime of a directory tree when it was found.
-    uptime: Option<Millis>,
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
@@ -244,28 +235,18 @@ impl Node {
             supervisor: supervisor.clone(),
         };
         let jobs = NodeJobs::start(config, &inputs, wakes);
-        let (host, boot_id) = (found.host, found.boot_id);
-        let (saved, uptime) = (found.saved, found.uptime);
-        let restricted = saved.restricted_of(boot_id.as_deref());
-        let memory = saved.memory_to_restore(boot_id.as_deref());
-        let (own, boot) = (Arc::clone(&host), boot_id.clone());
-        let mut sampler = Sampler::new(own, plan(config), clock, boot, restricted);
-        sampler.remember(Remembered {
-            devices: memory.devices.keys().cloned().collect(),
-            gpus: memory.gpus.iter().cloned().collect(),
-        });
+        let memory = found.memory();
+        let mut sampler = found.sampler(config, clock);
+        sampler.remember(&memory);
         Node {
-            host,
             sampler,
             evaluator: start::evaluator(config, config.policy.clone(), memory),
             clock,
             saver,
             supervisor: supervisor.clone(),
             log_health: Followed::default(),
-            kernel_log: saved.kernel_log.clone(),
-            saved,
-            boot_id,
-            uptime,
+            kernel_log: found.saved.kernel_log.clone(),
+            found,
             saved_at: clock.now(),
             save_now: false,
             full_window: false,
@@ -280,10 +261,10 @@ impl Node {
 
     /// Starts the thread that follows the kernel log.
     fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) {
-        let resume = self.kernel_log.clone();
-        let boot_id = self.boot_id.as_deref();
-        let settings = kernel_log::Settings::new(&self.host, &config.agent, boot_id, resume)
-            .taken_at(self.uptime);
+        let (found, resume) = (&self.found, self.kernel_log.clone());
+        let boot_id = found.boot_id.as_deref();
+        let settings = kernel_log::Settings::new(&found.host, &config.agent, boot_id, resume)
+            .taken_at(found.uptime);
         kernel_log::spawn(&self.supervisor, settings, self.clock, wakes.clone());
     }
 
@@ -348,7 +329,7 @@ impl Node {
         self.evaluator.mute(facts.mutes.checks(wall));
         let devices = facts.offer.as_deref().map(crate::cluster::node::devices);
         let jobs = self.jobs.current(devices.as_ref(), self.tcp);
-        self.evaluator.set_jobs(jobs);
+        self.evaluator.jobs = jobs;
         self.evaluator.set_offer(facts.offer.clone());
         let full_window = self.full_window;
         let snapshot = self.sampler.snapshot(Some(wall));
@@ -376,7 +357,7 @@ impl Node {
         let mut sources = report.snapshot.sources.values();
         let settled = report.full_window
             && hold_settled
-            && !self.evaluator.awaits_sample()
+            && !self.evaluator.history.awaits_sample()
             && !sources.any(|health| health.stalled_since.is_some());
         let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
         let next_change = self.evaluator.next_change().unwrap_or(latest);
@@ -400,12 +381,14 @@ impl Node {
             // Saved in the same file as its consequences, and never one without the other: after a
             // kill, an event is either remembered and skipped, or forgotten and read again.
             Update::Event { at, item, through } => {
-                self.evaluator.push_event(at, item.historic, &item.event);
+                self.evaluator
+                    .history
+                    .push_event(at, item.historic, &item.event);
                 self.kernel_log = Some(through);
                 self.save_now = true;
             }
             Update::Through(through) => self.kernel_log = Some(through),
-            Update::Lost(lost) => self.evaluator.add_records_lost(lost),
+            Update::Lost(lost) => self.evaluator.history.totals.kmsg_records_lost += lost,
             Update::Health { fault, absent, via } => {
                 self.log_health = Followed {
                     via: via.map(Way::name),
@@ -436,28 +419,16 @@ impl Node {
         self.saved_at = now;
         self.save_now = false;
         let kernel_log = self.kernel_log.clone();
-        let current = Saved::new(self.evaluator.memory(), restricted, kernel_log);
-        if current != self.saved {
+        let current = Saved::new(self.evaluator.history.memory(), restricted, kernel_log);
+        if current != self.found.saved {
             self.saver.save(&current);
-            self.saved = current;
+            self.found.saved = current;
         }
     }
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// How the sampler reads.
-pub fn plan(config: &Config) -> Plan {
-    Plan {
-        intervals: config.intervals.clone(),
-        netlink: config.uses_netlink(),
-        essential_only: !config.counters.full,
-        exclude: config.counters.exclude.clone(),
-        lldp: config.agent.lldp,
-        umad: config.agent.umad,
-    }
 }
 
 /// How much is exported.

@@ -13,7 +13,6 @@ use crate::check::{
     no_fabric, xid_seen,
 };
 use crate::observe::history::{History, Memory};
-use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
@@ -32,7 +31,8 @@ pub struct Evaluator {
     /// Checks that the policy leaves out for good.
     muted: BTreeSet<String>,
     overrides: RoleOverrides,
-    history: History,
+    /// What was seen so far, to which events of the kernel log are added.
+    pub history: History,
     debouncer: Debouncer,
     /// The state, and since when it stands.
     current: Option<(State, Millis)>,
@@ -45,7 +45,8 @@ pub struct Evaluator {
     watched_since: Option<Millis>,
     changes: VerdictHistory,
     generation: u64,
-    jobs: Arc<Jobs>,
+    /// The state of this node's jobs.
+    pub jobs: Arc<Jobs>,
     platform: PlatformSettings,
     offer: Option<Arc<NodeResources>>,
     /// The last known, merged with earlier ones.
@@ -98,13 +99,15 @@ pub enum Look {
 }
 
 impl Evaluator {
-    /// An evaluator that continues from what an earlier run remembered.
+    /// An evaluator that continues from what an earlier run remembered, with the operator's settings about
+    /// the machine.
     pub fn new(
         node: String,
         policy: Policy,
         overrides: RoleOverrides,
         memory: Memory,
         hysteresis: Hysteresis,
+        platform: PlatformSettings,
     ) -> Self {
         Evaluator {
             node,
@@ -113,14 +116,9 @@ impl Evaluator {
             overrides,
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
+            platform,
             ..Evaluator::default()
         }
-    }
-
-    /// With the operator's settings about the machine.
-    #[must_use]
-    pub fn on_platform(self, platform: PlatformSettings) -> Self {
-        Evaluator { platform, ..self }
     }
 
     /// Sets what the Node offers; `None` if unknown.
@@ -131,25 +129,10 @@ impl Evaluator {
         });
     }
 
-    /// Sets the state of this node's jobs.
-    pub fn set_jobs(&mut self, jobs: Arc<Jobs>) {
-        self.jobs = jobs;
-    }
-
     /// Sets the checks that are muted in addition to the policy's.
     pub fn mute<'a>(&mut self, checks: impl Iterator<Item = &'a str>) {
         self.policy.mute = self.muted.clone();
         self.policy.mute.extend(checks.map(str::to_string));
-    }
-
-    /// Adds an event of the kernel log.
-    pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
-        self.history.push_event(at, historic, event);
-    }
-
-    /// More kernel-log records were overwritten before they were read.
-    pub fn add_records_lost(&mut self, lost: u64) {
-        self.history.totals.kmsg_records_lost += lost;
     }
 
     /// Forgets what the machine was at its best, in this boot and before: it is right as it is now.
@@ -168,19 +151,9 @@ impl Evaluator {
         is_new
     }
 
-    /// What to keep over a restart.
-    pub fn memory(&self) -> Memory {
-        self.history.memory()
-    }
-
     /// When the verdict on the same facts may be another: as a finding is raised or clears.
     pub fn next_change(&self) -> Option<Millis> {
         self.debouncer.next_change()
-    }
-
-    /// Whether a link edge or a device that is gone is to be compared with the next sample.
-    pub fn awaits_sample(&self) -> bool {
-        self.history.awaits_sample()
     }
 
     /// Judges a snapshot and reports the verdict with its reasons.

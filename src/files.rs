@@ -35,28 +35,11 @@ pub(crate) fn read_all(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Writes or replaces a file, whole or not at all; never through a link.
+/// Writes or replaces a file, whole or not at all; never through a link. `mode` holds whatever the umask.
 ///
 /// # Errors
 /// The system's answer; an old file is as it was.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_after(path, bytes, |_| Ok(()))
-}
-
-/// The same of a file that every user may read, whatever the umask.
-///
-/// # Errors
-/// As [`replace`].
-pub(crate) fn replace_for_all(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let open_to_all = |new: &File| new.set_permissions(Permissions::from_mode(0o644));
-    replace_after(path, bytes, open_to_all)
-}
-
-fn replace_after(
-    path: &Path,
-    bytes: &[u8],
-    prepare: impl FnOnce(&File) -> io::Result<()>,
-) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     // A sibling, because a rename stays within a file system.
     let new = path.with_extension("new");
     let create = || File::create_new(&new);
@@ -66,7 +49,9 @@ fn replace_after(
         _ => Err(error),
     });
     let mut file = file?;
-    let prepared = prepare(&file).and_then(|()| file.write_all(bytes));
+    let permissions = mode.map(Permissions::from_mode);
+    let prepared = permissions.map_or(Ok(()), |mode| file.set_permissions(mode));
+    let prepared = prepared.and_then(|()| file.write_all(bytes));
     let written = prepared.and_then(|()| file.sync_data());
     let replaced = written.and_then(|()| std::fs::rename(&new, path));
     replaced.inspect_err(|_| {
@@ -99,16 +84,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("targets.json");
         let read = || std::fs::read_to_string(&file).unwrap();
-        replace(&file, b"1").unwrap();
-        replace(&file, b"2").unwrap();
+        replace(&file, b"1", None).unwrap();
+        replace(&file, b"2", None).unwrap();
         assert_eq!(read(), "2");
         let victim = dir.path().join("victim");
         std::fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, dir.path().join("targets.new")).unwrap();
-        replace(&file, b"3").unwrap();
+        replace(&file, b"3", None).unwrap();
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
         assert_eq!(read(), "3");
-        assert!(replace(dir.path(), b"").is_err(), "a directory");
+        assert!(replace(dir.path(), b"", None).is_err(), "a directory");
         assert!(check_replaceable(&file).is_ok());
         for path in [dir.path(), Path::new("/dev/null")] {
             assert!(check_replaceable(path).is_err(), "{path:?}");

@@ -149,10 +149,10 @@ impl StateDir {
         let Some(path) = self.file(name) else {
             return Ok(());
         };
-        replace(&path, content).or_else(|error| match (error.kind(), &self.0) {
+        replace(&path, content, None).or_else(|error| match (error.kind(), &self.0) {
             (io::ErrorKind::NotFound, Some(dir)) => {
                 std::fs::create_dir_all(dir)?;
-                replace(&path, content)
+                replace(&path, content, None)
             }
             _ => Err(error),
         })

@@ -196,12 +196,6 @@ impl Span {
     }
 }
 
-impl From<Span> for Duration {
-    fn from(span: Span) -> Self {
-        span.0
-    }
-}
-
 /// Milliseconds in each unit, longest first.
 const SPAN_UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),

@@ -85,7 +85,7 @@ impl Machine {
             watcher.evaluate(&at(seen, Millis::from_secs(hour * 3600)), Look::Once);
         }
         Memory {
-            remembered: watcher.memory().remembered,
+            remembered: watcher.history.memory().remembered,
             ..Memory::default()
         }
     }
@@ -99,7 +99,14 @@ pub fn evaluator(profile: &str, memory: Memory, policy: impl Fn(&mut Policy)) ->
         ..PlatformSettings::default()
     };
     let (overrides, hysteresis) = (RoleOverrides::default(), Hysteresis::default());
-    Evaluator::new("node".into(), settings, overrides, memory, hysteresis).on_platform(platform)
+    Evaluator::new(
+        "node".into(),
+        settings,
+        overrides,
+        memory,
+        hysteresis,
+        platform,
+    )
 }
 
 /// What the agent reads of a node, by the files that a kernel would show.

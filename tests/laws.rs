@@ -67,7 +67,7 @@ static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
         let mut later = snapshot.clone();
         later.at = Millis::from_secs(7200);
         watcher.evaluate(&later, Look::Once);
-        let boot = watcher.memory();
+        let boot = watcher.history.memory();
         let restart = Memory {
             remembered: boot.remembered.clone(),
             ..Memory::default()
@@ -119,7 +119,14 @@ fn with_overrides(
         ..PlatformSettings::default()
     };
     let hysteresis = Hysteresis::default();
-    Evaluator::new("node".into(), policy, overrides, memory, hysteresis).on_platform(platform)
+    Evaluator::new(
+        "node".into(),
+        policy,
+        overrides,
+        memory,
+        hysteresis,
+        platform,
+    )
 }
 
 fn judge(machine: &Machine, snapshot: &Snapshot, memory: &Memory) -> Report {
@@ -1093,7 +1100,7 @@ proptest! {
             let decoded = selvage::source::kernel_log::decode(text, None)
                 .or_else(|| selvage::source::kernel_log::silent(text, None));
             let old = UP - at.0 / 1000 > 600;
-            decoded.iter().for_each(|event| there.push_event(*at, old, event));
+            decoded.iter().for_each(|event| there.history.push_event(*at, old, event));
         }
         let live = there.evaluate(&report.snapshot, Look::Once);
         prop_assert_eq!((live.state, &live.reasons), (report.state, &report.reasons), "{} {:?}", machine.name, records);
@@ -1102,7 +1109,7 @@ proptest! {
         let capture = selvage::cli::capture::capture(
             &host,
             copy.path(),
-            selvage::agent::plan(&Config::default()),
+            Config::default(),
             Vec::new(),
         );
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

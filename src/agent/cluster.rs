@@ -7,11 +7,10 @@ use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::reach;
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::WriterChannels;
-use crate::cluster::{EventRequest, EventSender, NodeFacts, Writer};
+use crate::cluster::{EventRequest, EventSender, Limits, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};
-use futures::FutureExt;
 use futures::future::OptionFuture;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
@@ -109,23 +108,22 @@ impl Cluster {
             node,
         });
         cluster.writes = writes;
-        let (_, memory) = config.nccl.memory();
+        let ((_, memory), limits) = (config.nccl.memory(), Limits::default());
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
             let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
-            let (settings, stop) = (settings.clone(), || stopped(stop.clone()));
+            let settings = settings.clone();
             // Boxed: all that a client's futures hold would not fit on the stack several times over.
-            let writer = Writer::new(settings.clone(), &name).run(&mut channels, stop());
-            let writer = OptionFuture::from(writes.then_some(Box::pin(writer)));
-            let watch = PodWatch::new(settings.clone(), &name).within(memory);
-            let watch = Box::pin(watch.run(table.clone(), stop()));
-            let watch = OptionFuture::from(asks.then_some(watch));
+            let writer = Box::pin(Writer::new(settings.clone(), &name, limits).run(&mut channels));
+            let writer = OptionFuture::from(writes.then_some(writer));
+            let watch = PodWatch::new(settings.clone(), &name, memory, limits).run(table.clone());
+            let watch = OptionFuture::from(asks.then_some(Box::pin(watch)));
             let reach = Box::pin(reach::tell(settings, &name));
             let reach = OptionFuture::from(writes.then_some(reach));
             let all = async {
-                let both = futures::future::join(writer, watch);
-                // Ends with the others, answered or not.
-                let aside = reach.then(|_| std::future::pending::<()>());
-                futures::future::select(both, aside).await;
+                tokio::select! {
+                    () = stopped(stop.clone()) => {}
+                    _ = futures::future::join3(writer, watch, reach) => {}
+                }
             };
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

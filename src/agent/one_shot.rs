@@ -1,8 +1,6 @@
 //! One sample and its verdict, for `selvage check` and `selvage metrics`.
 
-use super::plan;
 use super::start;
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
 use crate::jobs;
@@ -10,19 +8,15 @@ use crate::kernel_log::Existing;
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
-use crate::sampler::{Followed, Sampler};
+use crate::sampler::Followed;
 use std::sync::Arc;
 
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
 /// is written.
 pub async fn sample_once(config: &Config) -> Report {
     let found = start::find(config, false).await;
-    let (host, boot_id) = (found.host, found.boot_id);
-    let (saved, uptime) = (found.saved, found.uptime);
-    let clock = Clock::starting_at(start::moment(host.is_live(), uptime));
-    let restricted = saved.restricted_of(boot_id.as_deref());
-    let (own, boot) = (Arc::clone(&host), boot_id.clone());
-    let mut sampler = Sampler::new(own, plan(config), clock, boot, restricted);
+    let clock = found.clock();
+    let mut sampler = found.sampler(config, clock);
     let mut policy = config.policy.clone();
     // There is one sample: what it lacks is gone.
     policy.device_missing.missed = 1;
@@ -30,15 +24,16 @@ pub async fn sample_once(config: &Config) -> Report {
     // What the agent saw this boot says what should be; the kernel log is read whole below.
     let memory = Memory {
         kernel: Default::default(),
-        ..saved.memory_to_restore(boot_id.as_deref())
+        ..found.memory()
     };
     let mut evaluator = start::evaluator(config, policy, memory);
-    let log = crate::kernel_log::Settings::new(&host, &config.agent, boot_id.as_deref(), None)
-        .taken_at(uptime);
+    let boot_id = found.boot_id.as_deref();
+    let log = crate::kernel_log::Settings::new(&found.host, &config.agent, boot_id, None)
+        .taken_at(found.uptime);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
     let jobs = config.nccl.logs.then(|| {
-        let (host, config) = (Arc::clone(&host), config.clone());
+        let (host, config) = (Arc::clone(&found.host), config.clone());
         tokio::task::spawn_blocking(move || jobs::read_once(&host, &config, clock))
     });
     while !sampler.sampled_once() {
@@ -47,7 +42,7 @@ pub async fn sample_once(config: &Config) -> Report {
     if let Some(jobs) = jobs {
         let read = tokio::time::timeout(config.intervals.deadline.duration() * 2, jobs).await;
         if let Ok(Ok(jobs)) = read {
-            evaluator.set_jobs(Arc::new(jobs));
+            evaluator.jobs = Arc::new(jobs);
         }
     }
     let patience = config.intervals.deadline.duration();
@@ -73,7 +68,7 @@ fn push_log(evaluator: &mut Evaluator, read: Result<Option<Existing>, Fault>) ->
         ..Followed::of(None, existing.is_none())
     };
     for (at, item) in existing.map(|(_, items)| items).unwrap_or_default() {
-        evaluator.push_event(at, item.historic, &item.event);
+        evaluator.history.push_event(at, item.historic, &item.event);
     }
     followed
 }

@@ -54,10 +54,7 @@ pub(super) async fn listen(config: &Config) -> Result<TcpListener, AgentError> {
 
 async fn bind(listen: &Listen, addresses: &[SocketAddr]) -> Result<TcpListener, AgentError> {
     let bound = TcpListener::bind(addresses).await;
-    bound.map_err(|source| AgentError::Listen {
-        address: listen.to_string(),
-        source,
-    })
+    bound.map_err(|error| AgentError::Listen(*listen, error))
 }
 
 /// Whether an agent that listens by the settings `before` could listen by those of `now`.

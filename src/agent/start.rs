@@ -3,12 +3,14 @@
 
 use crate::blocking;
 use crate::check::policy::Policy;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
 use crate::host::Host;
 use crate::observe::history::Memory;
 use crate::observe::snapshot::Snapshot;
 use crate::report::Report;
+use crate::sampler::Sampler;
 use crate::source::machine;
 use crate::state::{Saved, StateDir};
 use crate::units::Millis;
@@ -18,14 +20,6 @@ use std::sync::Arc;
 /// back.
 const LONG_UP: Millis = Millis::from_secs(30 * 24 * 3600);
 
-/// The moment that a node is judged at first: of a running machine now, of a directory tree the one
-/// at which it was taken, so that what is given time after a boot has that time there, too.
-pub(super) fn moment(live: bool, uptime: Option<Millis>) -> Millis {
-    let now = crate::clock::monotonic();
-    let taken = || uptime.unwrap_or(now.max(LONG_UP));
-    if live { now } else { taken() }
-}
-
 /// The host and what an earlier run left.
 pub(super) struct Found {
     pub host: Arc<Host>,
@@ -34,6 +28,30 @@ pub(super) struct Found {
     pub state: StateDir,
     /// How long the machine of a directory tree was up when the tree was taken.
     pub uptime: Option<Millis>,
+}
+
+impl Found {
+    /// The clock by which the node is judged: of a running machine its own, of a directory tree one from
+    /// the moment at which it was taken, so that what is given time after a boot has that time there, too.
+    pub fn clock(&self) -> Clock {
+        let now = crate::clock::monotonic();
+        Clock::starting_at(match self.host.is_live() {
+            true => now,
+            false => self.uptime.unwrap_or(now.max(LONG_UP)),
+        })
+    }
+
+    /// A sampler that leaves alone what earlier runs of this boot found restricted.
+    pub fn sampler(&self, config: &Config, clock: Clock) -> Sampler {
+        let (host, boot_id) = (Arc::clone(&self.host), self.boot_id.clone());
+        let restricted = self.saved.restricted_of(boot_id.as_deref());
+        Sampler::new(host, config.clone(), clock, boot_id, restricted)
+    }
+
+    /// What the history starts from.
+    pub fn memory(&self) -> Memory {
+        self.saved.memory_to_restore(self.boot_id.as_deref())
+    }
 }
 
 /// Waits for each part no longer than for a read, but for the host as long as it takes. `keep`:
@@ -82,8 +100,8 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
 /// An evaluator with the configuration's settings.
 pub(super) fn evaluator(config: &Config, policy: Policy, memory: Memory) -> Evaluator {
     let (node, rails) = (config.agent.node_name.clone(), config.rails.clone());
-    let evaluator = Evaluator::new(node, policy, rails, memory, config.hysteresis.clone());
-    evaluator.on_platform(config.platform.clone())
+    let (hysteresis, platform) = (config.hysteresis.clone(), config.platform.clone());
+    Evaluator::new(node, policy, rails, memory, hysteresis, platform)
 }
 
 /// The report until the first sample: everything is unknown. Those that follow count from 1.

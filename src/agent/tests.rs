@@ -20,7 +20,7 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
     let mut seen = crate::observe::history::History::default();
     let host = Arc::new(Host::new(tree.path("")));
     let clock = Clock::starting_at(Millis(1));
-    let mut sampler = Sampler::new(host, plan(&config), clock, Some("a".into()), []);
+    let mut sampler = Sampler::new(host, config.clone(), clock, Some("a".into()), []);
     while !sampler.sampled_once() {
         sampler.step().await;
     }

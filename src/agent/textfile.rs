@@ -1,7 +1,7 @@
 //! The metrics as a file that node_exporter's textfile collector reads.
 
 use crate::blocking;
-use crate::files::replace_for_all;
+use crate::files::replace;
 use crate::report::http::ServeState;
 use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
@@ -32,7 +32,7 @@ pub(super) fn start<S: Fn() -> AgentStats + Send + Sync + 'static>(
                 let (to, text) = (path.clone(), without_process(&serve.metrics()));
                 // node_exporter runs as a user of its own.
                 let write = move || {
-                    replace_for_all(&to, text.as_bytes()).map_err(|error| error.to_string())
+                    replace(&to, text.as_bytes(), Some(0o644)).map_err(|error| error.to_string())
                 };
                 let failed = blocking::ask("textfile", write).await.and_then(Result::err);
                 if let Some(error) = failed.as_ref().filter(|_| failed != logged) {

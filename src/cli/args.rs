@@ -1,10 +1,13 @@
 //! The command line. Commands in files of their own declare their arguments there.
 
-use super::run::USAGE;
+#[cfg(feature = "demo")]
+use super::demo::{DemoArgs, SimulateArgs};
+use super::run::{USAGE, style};
 use super::{ask, bench, check, cleanup, complain, fleet, preflight, sidecar, slurm};
 use crate::config;
+use crate::report::text::Style;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use clap::{ArgMatches, Args, Command, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -55,10 +58,8 @@ fn wrong_settings(matches: &ArgMatches) -> Vec<String> {
         return Vec::new();
     };
     let has_settings = matches.try_contains_id("config").is_ok();
-    match has_settings.then(|| config::load(matches, |_| None)) {
-        Some(Err(complaints)) => complaints.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    }
+    let loaded = has_settings.then(|| config::load(matches, |_| None));
+    loaded.and_then(Result::err).unwrap_or_default()
 }
 
 /// The unknown flag that an error is about, and a complaint that names what to write instead.
@@ -93,30 +94,129 @@ fn remove(args: &mut Vec<OsString>, flag: &str) -> bool {
     true
 }
 
-fn output() -> Arg {
-    Arg::new("output")
-        .short('o')
-        .long("output")
-        .value_name("FORM")
-        .value_parser(["text", "json"])
-        .default_value("text")
-        .hide_possible_values(true)
-        .hide_default_value(true)
-        .help("Output format: text (the default), json")
+// Its documentation is the program's in `--help`.
+#[derive(Debug, Parser)]
+#[command(name = "selvage", version = VERSION.as_str(), max_term_width = 100)]
+/// Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job
+pub(super) struct CommandLine {
+    #[command(subcommand)]
+    pub command: Commands,
 }
 
-fn files() -> Arg {
-    Arg::new("files")
-        .value_name("FILE")
-        .action(ArgAction::Append)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("Files to read; - or none: standard input")
+/// All commands; [`command`] adds the settings to those that take them.
+#[derive(Debug, Subcommand)]
+pub(super) enum Commands {
+    /// Watch this node, judge it, serve metrics and the report (the DaemonSet)
+    Agent,
+    /// Read this node once and print the verdict
+    #[command(after_help = "Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")]
+    #[command(after_long_help = check::EXIT_STATUSES)]
+    Check {
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        asked: ask::Asked,
+        #[command(flatten)]
+        exit: check::Exit,
+    },
+    /// Read this node once and print the metrics
+    Metrics,
+    /// Decode kernel-log text (raw records, dmesg, journal) into events
+    Kmsg(Inputs),
+    /// Read NCCL logs: which network did each job use, was TCP a silent fallback?
+    #[command(after_help = "Exit status: 0 no fallback, 1 fallback found, 3 cannot tell")]
+    Nccl {
+        #[command(flatten)]
+        inputs: Inputs,
+        #[command(flatten)]
+        bench: bench::BenchArgs,
+    },
+    /// Save what the sources read here, to attach to a report and replay with --host-root
+    Capture {
+        /// New or empty directory
+        dir: PathBuf,
+    },
+    /// Run next to a training container: follow its NCCL logs, serve metrics, print verdicts
+    Sidecar(sidecar::Arguments),
+    /// In a training container: can the job use the fabric?
+    #[command(after_help = "Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")]
+    Preflight {
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        settings: preflight::Settings,
+    },
+    /// The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage
+    #[command(disable_help_subcommand = true, after_help = fleet::EXIT_STATUSES)]
+    Fleet(fleet::Flags),
+    /// On a Slurm node: drain and resume it by the agent's verdict
+    #[command(
+        subcommand,
+        disable_help_subcommand = true,
+        arg_required_else_help = true
+    )]
+    Slurm(slurm::Program),
+    /// Remove our labels, taint and condition from a node, or from all, before an uninstall
+    Cleanup(cleanup::Which),
+    /// Take this machine as it is now for right: forget its best values
+    Accept,
+    /// Print every setting with default and meaning, or the settings in force
+    Config {
+        /// Print the settings in force and where each was written
+        #[arg(long)]
+        effective: bool,
+    },
+    /// Print the completion script of a shell
+    #[command(hide = true)]
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: Shell,
+    },
+    /// Print the manual page (roff)
+    #[command(hide = true)]
+    Man,
+    /// Simulated GPU nodes with faults coming and going: no hardware, no cluster
+    #[cfg(feature = "demo")]
+    Demo(DemoArgs),
+    /// Write a simulated node's files, to read with --host-root; without DIR, list the nodes
+    #[cfg(feature = "demo")]
+    #[command(override_usage = "selvage simulate\n       selvage simulate <NODE> <DIR>")]
+    Simulate(SimulateArgs),
+}
+
+/// How something is printed.
+#[derive(Debug, Args)]
+pub(super) struct Output {
+    /// Output format: text (the default), json
+    #[arg(short, long, value_name = "FORM", value_parser = ["text", "json"])]
+    #[arg(
+        default_value = "text",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    output: String,
+}
+
+impl Output {
+    /// The style of the text that is asked for; `None` for JSON.
+    pub fn style(&self) -> Option<Style> {
+        (self.output != "json").then(style)
+    }
+}
+
+/// What is read, and how it is printed.
+#[derive(Debug, Args)]
+pub(super) struct Inputs {
+    #[command(flatten)]
+    pub output: Output,
+    /// Files to read; - or none: standard input
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub files: Vec<PathBuf>,
 }
 
 /// A shell's script that completes the command line.
-pub(super) fn completions(matches: &ArgMatches) -> String {
-    let shell = matches.get_one::<Shell>("shell").copied();
-    let (shell, mut script) = (shell.unwrap_or(Shell::Bash), Vec::new());
+pub(super) fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "selvage", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
@@ -131,61 +231,18 @@ pub(super) fn man_page() -> String {
 
 /// All commands with their arguments.
 fn command() -> Command {
-    let named = |name: &'static str, about: &'static str| Command::new(name).about(about);
-    let directory = Arg::new("dir")
-        .value_name("DIR")
-        .required(true)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("New or empty directory");
-    let effective = Arg::new("effective")
-        .long("effective")
-        .action(ArgAction::SetTrue)
-        .help("Print the settings in force and where each was written");
-    let shell = Arg::new("shell")
-        .value_name("SHELL")
-        .required(true)
-        .value_parser(clap::value_parser!(Shell))
-        .help("bash, zsh, fish, elvish or powershell");
-    let agent = "Watch this node, judge it, serve metrics and the report (the DaemonSet)";
-    let check = check::Exit::augment_args(Command::new("check").arg(output()).arg(ask::arg()))
-        .about("Read this node once and print the verdict")
-        .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
-        .after_long_help(check::EXIT_STATUSES);
-    let metrics = "Read this node once and print the metrics";
-    let kmsg = "Decode kernel-log text (raw records, dmesg, journal) into events";
-    let nccl = "Read NCCL logs: which network did each job use, was TCP a silent fallback?";
-    let nccl = named("nccl", nccl)
-        .after_help("Exit status: 0 no fallback, 1 fallback found, 3 cannot tell");
-    let capture =
-        "Save what the sources read here, to attach to a report and replay with --host-root";
-    let accept = "Take this machine as it is now for right: forget its best values";
-    let config = "Print every setting with default and meaning, or the settings in force";
-    let command = Command::new("selvage")
-        .about("Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job")
-        .version(VERSION.as_str())
-        .max_term_width(100)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommands([
-            config::add_agent_args(named("agent", agent)),
-            config::add_args(check),
-            config::add_args(named("metrics", metrics)),
-            named("kmsg", kmsg).arg(output()).arg(files()),
-            bench::add_args(nccl.arg(output()).arg(files())),
-            config::add_args(named("capture", capture).arg(directory)),
-            sidecar::command(),
-            preflight::command(output()),
-            fleet::command(),
-            slurm::command(),
-            cleanup::command(),
-            config::add_args(named("accept", accept)),
-            config::add_agent_args(named("config", config).arg(effective)),
-            named("completions", "Print the completion script of a shell").arg(shell).hide(true),
-            named("man", "Print the manual page (roff)").hide(true),
-        ]);
-    #[cfg(feature = "demo")]
-    let command = command.subcommands(super::demo::commands());
-    command
+    let health = |slurm: Command| slurm.mut_subcommand("health", config::add_file_args);
+    CommandLine::command()
+        .mut_subcommand("agent", config::add_agent_args)
+        .mut_subcommand("check", config::add_args)
+        .mut_subcommand("metrics", config::add_args)
+        .mut_subcommand("capture", config::add_args)
+        .mut_subcommand("preflight", preflight::without_empty)
+        .mut_subcommand("fleet", fleet::add_args)
+        .mut_subcommand("slurm", health)
+        .mut_subcommand("cleanup", config::add_agent_args)
+        .mut_subcommand("accept", config::add_args)
+        .mut_subcommand("config", config::add_agent_args)
 }
 
 #[cfg(test)]
@@ -221,11 +278,8 @@ mod tests {
 
     #[test]
     fn shells_and_man_know_every_command() {
-        for shell in ["bash", "zsh", "fish"] {
-            let matches = command()
-                .try_get_matches_from(["selvage", "completions", shell])
-                .unwrap();
-            let script = completions(matches.subcommand().unwrap().1);
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = completions(shell);
             for name in ["preflight", "exit-codes", "host-root"] {
                 assert!(script.contains(name), "{shell}: {name}");
             }

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::fleet::agent_client::{AgentClient, url};
 use crate::report::agent_report::AgentReport;
 use crate::report::text::Style;
-use clap::{Arg, ArgMatches};
+use clap::Args;
 use std::time::Duration;
 
 /// How long the agent may take.
@@ -13,14 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest token file, in bytes.
 const TOKENS_MAX: u64 = 64 << 10;
 
-/// `--agent[=ADDRESS]`.
-pub(super) fn arg() -> Arg {
-    Arg::new("agent")
-        .long("agent")
-        .value_name("ADDRESS")
-        .num_args(0..=1)
-        .require_equals(true)
-        .help("Ask the running agent, where agent.listen says or at ADDRESS")
+#[derive(Debug, Args)]
+pub(super) struct Asked {
+    /// Ask the running agent, where agent.listen says or at ADDRESS
+    #[arg(long, value_name = "ADDRESS", require_equals = true)]
+    pub agent: Option<Option<String>>,
 }
 
 /// What the agent says that the command line names: the report, and its JSON as it came or, where a
@@ -31,10 +28,10 @@ pub(super) fn arg() -> Arg {
 /// Why it cannot be asked, or why nothing is known: no answer in time, or none that may be believed.
 pub(super) async fn report(
     config: &Config,
-    matches: &ArgMatches,
+    asked: &Asked,
     style: Option<Style>,
 ) -> Result<(AgentReport, String), String> {
-    let given = matches.get_one::<String>("agent").cloned();
+    let given = asked.agent.clone().flatten();
     let own = || format!("http://{}", config.agent.listen.from_here());
     let address = given.unwrap_or_else(own);
     let wrong = |why: String| format!("--agent={address}: {why}");

@@ -1,15 +1,12 @@
 //! `selvage nccl --bench`: reads outputs of nccl-tests, with NCCL's log in them, and judges each run.
 
+use super::args::Inputs;
 use super::complain;
 use super::nccl::{self, Scanned};
-use super::run::{
-    Status, USAGE, fail, files_of, host_name, init_log, on_tree, output_form, print, refuse_all,
-    style,
-};
+use super::run::{Status, fail, init_log, load_on_tree, print, refuse_all};
 use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
-use crate::config;
 use crate::files;
 use crate::files::{check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
@@ -17,7 +14,7 @@ use crate::report::bench::{Bench, Input, textfile};
 use crate::source::bench_output::{Reader, parse_json};
 use crate::source::node_report;
 use crate::units::BitsPerSec;
-use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
+use clap::{ArgMatches, Args, value_parser};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -29,12 +26,12 @@ const MAX_REPORT: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Benchmarks")]
-struct BenchArgs {
+pub(super) struct BenchArgs {
     /// Read nccl-tests output: is its bus bandwidth the rails' rate?
     ///
     /// Exit status: 0 line rate, 1 below, 2 TCP in the log or wrong results, 3 cannot tell.
     #[arg(long)]
-    bench: bool,
+    pub bench: bool,
     /// Rails of each node; else of --node-report, else of this node
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
     #[arg(requires_all = ["bench", "rate_gbps"])]
@@ -62,11 +59,6 @@ struct BenchArgs {
     _host_root: Option<String>,
 }
 
-/// Adds the flags of `--bench` to the command `nccl`.
-pub(super) fn add_args(command: Command) -> Command {
-    BenchArgs::augment_args(command).next_help_heading(None)
-}
-
 fn collective(name: &str) -> Result<Collective, &'static str> {
     Collective::of(name).ok_or("not a benchmark of nccl-tests: all_reduce, all_gather, …")
 }
@@ -80,21 +72,20 @@ fn rate(text: &str) -> Result<BitsPerSec, &'static str> {
 }
 
 /// Runs `selvage nccl --bench`.
-pub(super) fn command(matches: &ArgMatches) -> Status {
-    let args = BenchArgs::from_arg_matches(matches).map_err(|_| USAGE)?;
-    let files = files_of(matches);
-    let rails = rails(&args, &files, matches).map_err(refuse_all)?;
-    let (bench, errors) = run(&files, rails, args.collective);
+pub(super) fn command(inputs: &Inputs, args: &BenchArgs, matches: &ArgMatches) -> Status {
+    let files = &inputs.files;
+    let rails = rails(args, files, matches).map_err(refuse_all)?;
+    let (bench, errors) = run(files, rails, args.collective);
     for error in &errors {
         complain(crate::report::text::clean(error));
     }
-    let printed = print(&match output_form(matches) {
-        "json" => crate::report::bench::json(&bench),
-        _ => crate::report::bench::text(&bench, style()),
+    let printed = print(&match inputs.output.style() {
+        None => crate::report::bench::json(&bench),
+        Some(style) => crate::report::bench::text(&bench, style),
     });
     if let Some(path) = &args.textfile {
         let text = textfile::encode(&bench, jiff::Timestamp::now().as_second());
-        let written = check_replaceable(path).and_then(|()| replace(path, text.as_bytes()));
+        let written = check_replaceable(path).and_then(|()| replace(path, text.as_bytes(), None));
         written.map_err(|error| fail(format_args!("{}: {error}", path.display())))?;
     }
     printed?;
@@ -143,9 +134,7 @@ fn rails(
 
 /// The report of this node.
 fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
-    let config = config::load(matches, host_name)
-        .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let config = on_tree(config.config).map_err(|complaint| vec![complaint])?;
+    let config = load_on_tree(matches)?.config;
     init_log(&config, true);
     let report = on_runtime(crate::agent::sample_once(&config));
     let report = report.map_err(|error| vec![error.to_string()])?;

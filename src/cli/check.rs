@@ -24,34 +24,28 @@ pub struct Exit {
     pub exit_codes: ExitCodes,
 }
 
-/// Which verdicts cause a non-zero exit status.
+/// Which verdicts cause a non-zero exit status. (What documents a variant would be shown as its help.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// Unready alone, not degraded or unknown.
-    #[value(help = None)]
+    // Unready alone, not degraded or unknown.
     Unready,
-    /// Degraded and unready, not unknown.
-    #[value(help = None)]
+    // Degraded and unready, not unknown.
     Degraded,
-    /// Every verdict but ready.
-    #[value(help = None, alias = "any")]
+    // Every verdict but ready.
+    #[value(alias = "any")]
     Unknown,
 }
 
 /// The meaning of exit statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExitCodes {
-    /// 0 ready, 1 degraded, 2 unready, 3 unknown.
-    #[value(help = None)]
+    // 0 ready, 1 degraded, 2 unready, 3 unknown.
     Default,
-    /// node-problem-detector's custom plugins: 0 ok, 1 not ok, 2 unknown.
-    #[value(help = None)]
+    // node-problem-detector's custom plugins: 0 ok, 1 not ok, 2 unknown.
     Npd,
-    /// 0 or 1.
-    #[value(help = None)]
+    // 0 or 1.
     Slurm,
-    /// Nagios plugins: 0 ok, 1 warning, 2 critical, 3 unknown.
-    #[value(help = None)]
+    // Nagios plugins: 0 ok, 1 warning, 2 critical, 3 unknown.
     Nagios,
 }
 

@@ -6,37 +6,37 @@ mod cluster;
 mod console;
 mod runner;
 mod settings;
-mod targets;
 mod tempdir;
 
 use super::complain;
 use super::run::{USAGE, fail, print, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
+use crate::files::{check_replaceable, replace};
 use crate::host::Host;
 use crate::report::Report;
 use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
 use crate::source::tree;
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
 use cluster::{Budget, ClusterNode};
 use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
 use runner::{Runner, minutes};
+use serde_json::json;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use tempdir::temporary;
 use tokio::sync::watch;
 
 /// Range of `--speed`: below it the demo is tedious, above it sources are not read in time.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=8.0;
 
 #[derive(Debug, Clone, Args)]
-struct DemoArgs {
+pub(super) struct DemoArgs {
     /// Run N times as fast
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_speed)]
     speed: f64,
@@ -59,7 +59,7 @@ struct DemoArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-struct SimulateArgs {
+pub(super) struct SimulateArgs {
     /// One of the list that is printed without arguments: a node, or an instance type
     #[arg(requires = "dir")]
     node: Option<String>,
@@ -73,31 +73,8 @@ fn parse_speed(text: &str) -> Result<f64, &'static str> {
     speed.ok_or("a number from 0.1 to 8")
 }
 
-/// `selvage demo` and `selvage simulate`.
-pub(super) fn commands() -> [Command; 2] {
-    let demo = Command::new("demo")
-        .about("Simulated GPU nodes with faults coming and going: no hardware, no cluster");
-    let simulate = Command::new("simulate")
-        .about(
-            "Write a simulated node's files, to read with --host-root; without DIR, list the nodes",
-        )
-        .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>");
-    [
-        DemoArgs::augment_args(demo),
-        SimulateArgs::augment_args(simulate),
-    ]
-}
-
-/// Runs one of [`commands`] and returns its exit status.
-pub(super) fn run_command(name: &str, matches: &ArgMatches) -> u8 {
-    let run = match name {
-        "demo" => DemoArgs::from_arg_matches(matches).map(|args| demo_command(&args)),
-        _ => SimulateArgs::from_arg_matches(matches).map(simulate_command),
-    };
-    run.unwrap_or(USAGE)
-}
-
-fn simulate_command(args: SimulateArgs) -> u8 {
+/// Runs `selvage simulate`; gives its exit status.
+pub(super) fn simulate_command(args: SimulateArgs) -> u8 {
     let (Some(node), Some(dir)) = (args.node, args.dir) else {
         return print(&simulate::listing()).unwrap_or_else(|failed| failed);
     };
@@ -122,7 +99,8 @@ fn simulate_command(args: SimulateArgs) -> u8 {
     }
 }
 
-fn demo_command(args: &DemoArgs) -> u8 {
+/// Runs `selvage demo`; gives its exit status.
+pub(super) fn demo_command(args: &DemoArgs) -> u8 {
     if args.once && (args.nodes > 1 || args.play.is_some()) {
         complain("--once is for one node: a fleet's faults last");
         return USAGE;
@@ -166,13 +144,13 @@ async fn run(
 ) -> Result<(), DemoError> {
     let targets_error = |error| DemoError::Targets(args.targets.clone().unwrap_or_default(), error);
     if let Some(path) = &args.targets {
-        crate::files::check_replaceable(path).map_err(targets_error)?;
+        check_replaceable(path).map_err(targets_error)?;
     }
     let scenarios = match &args.play {
         Some(name) => simulate::play(name).unwrap_or_default(),
         None => fleet(usize::try_from(args.nodes).unwrap_or(1)),
     };
-    let directory = temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX))?;
+    let directory = tempdir::temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX))?;
     let members = members(args, scenarios, directory.path())?;
     let out = RefCell::new(out);
     let say = |line: &str| {
@@ -184,7 +162,10 @@ async fn run(
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
     let in_fabric = members.iter().filter(|one| !one.spec.rdma.is_empty());
-    let budget = Budget::new(in_fabric.count());
+    let budget = Arc::new(Budget {
+        nodes: in_fabric.count(),
+        ..Budget::default()
+    });
     let mut runners = Vec::with_capacity(members.len());
     for member in &members {
         runners.push(set_up(args, member, &budget)?);
@@ -196,7 +177,7 @@ async fn run(
         }
     }
     if let Some(path) = &args.targets {
-        targets::write(path, &members).map_err(targets_error)?;
+        write_targets(path, &members).map_err(targets_error)?;
     }
     let ended = perform(args, &members, &runners, &say, stop).await;
     runners.iter().for_each(Runner::stop);
@@ -327,6 +308,23 @@ async fn run_agent(
     };
     let (config, link) = (settings::config(member, args.speed), runner.cluster.link());
     crate::agent::run(config, Some(link), stop, |report, _| observer(report)).await
+}
+
+/// Writes the nodes' addresses for Prometheus (`file_sd_configs`).
+fn write_targets(path: &Path, members: &[Member]) -> io::Result<()> {
+    let targets: Vec<_> = members
+        .iter()
+        .map(|member| {
+            json!({
+                "targets": [member.listen.to_string()],
+                "labels": {"instance": member.scenario.name, "cluster": "demo"},
+            })
+        })
+        .collect();
+    let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
+    text.push(b'\n');
+    check_replaceable(path)?;
+    replace(path, &text, None)
 }
 
 /// The first lines: where to look.

@@ -11,7 +11,7 @@ use crate::fleet::api::FleetApi;
 use crate::fleet::watched::Watched;
 use crate::fleet::{Fleet, FleetNode, mute, summarise, targets, text};
 use crate::report::text::{Style, clean_lines};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Arg, ArgMatches, Args, Command, Subcommand};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -30,7 +30,7 @@ const REDRAW: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// What every screen takes; two are of the list alone.
 #[derive(Debug, Args)]
-struct Flags {
+pub(super) struct Flags {
     /// Output format
     #[arg(short, long, global = true, value_name = "FORM")]
     #[arg(default_value = "text", value_parser = ["text", "wide", "json"])]
@@ -62,7 +62,7 @@ struct Flags {
 
 /// What is asked of one node.
 #[derive(Debug, Subcommand)]
-enum Screen {
+pub(super) enum Screen {
     /// One node's report, asked of its agent by way of the API server
     Node { node: String },
     /// Mute checks, or else the taint, on a node for a time
@@ -83,19 +83,15 @@ enum Screen {
     Accept { node: String },
 }
 
-/// The arguments of `selvage fleet`.
-pub fn command() -> Command {
+/// Exit statuses, for `--help`.
+pub(super) const EXIT_STATUSES: &str =
+    "Exit status: 0, 1 when a node is unready, 70 when the API server cannot be asked";
+
+/// Adds `--config` and `--set` to `selvage fleet`.
+pub(super) fn add_args(command: Command) -> Command {
     let hidden = |arg: Arg| arg.global(true).hide_short_help(true);
-    let settings = config::add_file_args(Command::new("fleet"))
-        .mut_arg("config", hidden)
-        .mut_arg("set", hidden)
-        .next_help_heading(None::<&str>);
-    Flags::augment_args(settings)
-        .about("The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage")
-        .after_help(
-            "Exit status: 0, 1 when a node is unready, 70 when the API server cannot be asked",
-        )
-        .disable_help_subcommand(true)
+    let command = config::add_file_args(command);
+    command.mut_arg("config", hidden).mut_arg("set", hidden)
 }
 
 /// What the command line says, and how to show what it asks for.
@@ -157,11 +153,10 @@ impl CommandLine {
 }
 
 /// Shows what the command line asks for; gives the exit status.
-pub fn run(matches: &ArgMatches) -> Status {
+pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Status {
     let (name, below) = matches.subcommand().unwrap_or(("", matches));
     let loaded = config::load(below, |_| None).map_err(refuse_all)?;
     init_log(&loaded.config, true);
-    let flags = Flags::from_arg_matches(matches).map_err(refuse)?;
     let mut useless = [
         ("targets", flags.targets.is_some()),
         ("watch", flags.watch),
@@ -231,7 +226,7 @@ async fn watch(asked: &CommandLine) -> Status {
     let config = watcher::Config::default()
         .labels(asked.selector())
         .page_size(WATCH_PAGE);
-    let mut events = pin!(watcher(api.nodes(), config).default_backoff());
+    let mut events = pin!(watcher(api.nodes.clone(), config).default_backoff());
     let mut stop = pin!(stop_signal().map_err(fail)?);
     let mut tick = tokio::time::interval(REDRAW.0);
     let mut watched = Watched::default();

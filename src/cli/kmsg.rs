@@ -34,29 +34,11 @@ pub struct KmsgSummary {
 pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> io::Result<KmsgSummary> {
     let mut total = KmsgSummary::default();
     let mut inputs = inputs.iter();
-    let written = inputs.try_for_each(|path| decode_path(path, json, out, &mut total));
+    let written = inputs.try_for_each(|path| decode(path, json, out, &mut total));
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(total),
     }
-}
-
-fn decode_path(
-    path: &Path,
-    json: bool,
-    out: &mut impl Write,
-    total: &mut KmsgSummary,
-) -> io::Result<()> {
-    // A pipe or the device may stay open for long: events must not wait in a buffer.
-    let live = !path.is_file();
-    let read = match open(path) {
-        Ok(input) => decode(input, json, live, out, total)?,
-        Err(why) => Err(why),
-    };
-    if let Err(why) = read {
-        total.troubles.push(format!("{}: {why}", path.display()));
-    }
-    Ok(())
 }
 
 /// Opens an input, unless it is compressed.
@@ -67,14 +49,23 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, String> {
     refusal(start, path, "kmsg").map_or(Ok(input), Err)
 }
 
-/// Decodes one input, as far as it can be read; `live` flushes after each line that gave an event.
+/// Decodes one input, as far as it can be read.
 fn decode(
-    mut input: impl BufRead,
+    path: &Path,
     json: bool,
-    live: bool,
     out: &mut impl Write,
     total: &mut KmsgSummary,
-) -> io::Result<Result<(), String>> {
+) -> io::Result<()> {
+    let unread = |why: String| format!("{}: {why}", path.display());
+    let mut input = match open(path) {
+        Ok(input) => input,
+        Err(why) => {
+            total.troubles.push(unread(why));
+            return Ok(());
+        }
+    };
+    // A pipe or the device may stay open for long: events must not wait in a buffer.
+    let live = !path.is_file();
     let mut assembler = Assembler::new(false);
     let mut explained = BTreeSet::new();
     let mut line = Vec::new();
@@ -83,7 +74,10 @@ fn decode(
     loop {
         let more = match next_line(&mut input, &mut line) {
             Ok(more) => more,
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(error) => {
+                total.troubles.push(unread(error.to_string()));
+                return Ok(());
+            }
         };
         let mut emit = |event: &KernelEvent, line: &str| {
             total.events += 1;
@@ -107,7 +101,7 @@ fn decode(
             text.clear();
         }
         if !more {
-            return Ok(Ok(()));
+            return Ok(());
         }
     }
 }
@@ -187,12 +181,18 @@ fn write_text(out: &mut Vec<u8>, event: &KernelEvent, explained: &mut BTreeSet<S
 mod tests {
     use super::*;
 
-    fn json(input: &[u8]) -> Vec<serde_json::Value> {
+    fn decoded(input: &[u8], json: bool) -> (String, KmsgSummary) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kmsg");
+        std::fs::write(&path, input).unwrap();
         let mut out = Vec::new();
-        let mut total = KmsgSummary::default();
-        assert!(decode(input, true, false, &mut out, &mut total).is_ok());
-        let values: Vec<_> = String::from_utf8(out)
-            .unwrap()
+        let total = run(&[path], json, &mut out).unwrap();
+        (String::from_utf8(out).unwrap(), total)
+    }
+
+    fn json(input: &[u8]) -> Vec<serde_json::Value> {
+        let (text, total) = decoded(input, true);
+        let values: Vec<_> = text
             .lines()
             .map(|l| serde_json::from_str(l).unwrap())
             .collect();
@@ -203,20 +203,9 @@ mod tests {
     #[test]
     fn one_object_an_event_with_the_fixed_keys() {
         let line = "[1.5] NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=a, Ch 8";
-        let mut out = Vec::new();
-        let mut total = KmsgSummary::default();
-        assert!(
-            decode(
-                format!("noise\n{line}\n").as_bytes(),
-                true,
-                false,
-                &mut out,
-                &mut total
-            )
-            .is_ok()
-        );
+        let (text, total) = decoded(format!("noise\n{line}\n").as_bytes(), true);
         assert_eq!(
-            String::from_utf8(out).unwrap(),
+            text,
             format!(
                 "{{\"event\":\"xid\",\"xid\":31,\"pci\":\"0000:3b:00\",\"pid\":5,\"process\":\"a\",\"device\":null,\"line\":\"{line}\"}}\n"
             )
@@ -284,11 +273,8 @@ mod tests {
 
     #[test]
     fn text_for_people_holds_no_control_characters() {
-        let mut out = Vec::new();
-        let mut total = KmsgSummary::default();
         let input = br"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=\x1b[31m, Ch 8";
-        assert!(decode(input.as_slice(), false, true, &mut out, &mut total).is_ok());
-        let text = String::from_utf8(out).unwrap();
+        let (text, _) = decoded(input, false);
         assert!(text.starts_with("xid 31"), "{text}");
         assert!(!text.contains('\x1b'));
     }

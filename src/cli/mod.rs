@@ -4,7 +4,7 @@ mod args;
 mod ask;
 pub mod bench;
 pub mod capture;
-pub mod check;
+mod check;
 pub mod cleanup;
 mod compression;
 #[cfg(feature = "demo")]
@@ -13,7 +13,7 @@ pub mod fleet;
 pub mod kmsg;
 mod log;
 pub mod nccl;
-pub mod preflight;
+mod preflight;
 pub mod run;
 mod runtime;
 pub mod sidecar;

@@ -59,11 +59,6 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
     outcome
 }
 
-/// Reads one input, decompressed; `each` is called with every piece of it.
-pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
-    read(open(path)?, &path.display().to_string(), each)
-}
-
 /// Opens an input; `-` is standard input.
 pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
@@ -80,16 +75,15 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 /// The state of a log, and the error if reading stopped before its end.
 pub(super) type Scanned = (NcclLog, Option<String>);
 
-fn read(
-    mut input: Box<dyn BufRead>,
-    name: &str,
-    each: &mut dyn FnMut(&[u8]),
-) -> io::Result<Scanned> {
+/// Reads one input, decompressed; `each` is called with every piece of it.
+pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
+    let mut input = open(path)?;
+    let name = path.display();
     let start = input.fill_buf()?;
     if is_gzip(start) {
-        return scan(MultiGzDecoder::new(input), name, each);
+        return scan(MultiGzDecoder::new(input), path, each);
     }
-    if let Some(why) = refusal(start, Path::new(name), "nccl") {
+    if let Some(why) = refusal(start, path, "nccl") {
         return Err(io::Error::other(why));
     }
     let marks = [b"\xff\xfe", b"\xfe\xff"];
@@ -98,10 +92,10 @@ fn read(
             "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));
     }
-    scan(input, name, each)
+    scan(input, path, each)
 }
 
-fn scan(mut input: impl Read, name: &str, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
+fn scan(mut input: impl Read, path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
     let mut log = NcclLog::new(Limits::FILE);
     let mut reader = Reader::default();
     let mut is_begun = false;
@@ -114,6 +108,7 @@ fn scan(mut input: impl Read, name: &str, each: &mut dyn FnMut(&[u8])) -> io::Re
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // A compressed file that is cut short or has junk appended: what was read stands.
             Err(error) if is_begun => {
+                let name = path.display();
                 damage = Some(format!("{name}: read up to where it is damaged: {error}"));
                 break;
             }

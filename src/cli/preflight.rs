@@ -1,10 +1,9 @@
-//! `selvage preflight`: reads a training container from inside, judges it and exits.
+//! `selvage preflight`: reads a training container from inside, judges it and exits. Environment variables
+//! replace its flags.
 
-mod arguments;
 mod bounded;
 
-pub use arguments::{Settings, command};
-
+use super::check::FailOn;
 use crate::check::preflight::{self, FILES, libraries_wanted, master_to_ask, slot_asked};
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
@@ -16,7 +15,10 @@ use crate::source::container::{
     cufile, environment, interfaces, libraries, limits, master, nodes, referenced_files, shm,
 };
 use crate::source::{gpudirect, infiniband};
+use crate::units::Span;
 use bounded::{Deadline, Missing, Pending, start};
+use clap::builder::{FalseyValueParser, Resettable};
+use clap::{Args, Command};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,47 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Longest wait for NCCL's own files.
 const CONF: Duration = Duration::from_secs(5);
+
+/// Settings of one run.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    /// Print the same, and exit 0 whatever was found
+    #[arg(long, env = "SELVAGE_PREFLIGHT_WARN", value_parser = FalseyValueParser::new())]
+    pub warn: bool,
+    /// Exit 0 on milder verdicts: `unready` ignores degraded and unknown, `degraded` ignores unknown
+    #[arg(long, env = "SELVAGE_PREFLIGHT_FAIL_ON", value_name = "VERDICT")]
+    #[arg(default_value = "unknown")]
+    pub fail_on: FailOn,
+    /// GPUs that the job uses here, if this container cannot see them
+    #[arg(long, env = "SELVAGE_PREFLIGHT_GPUS", value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub gpus: Option<u32>,
+    /// How long to wait for MASTER_ADDR and for a device that does not answer, 100ms to 1h
+    #[arg(long, env = "SELVAGE_PREFLIGHT_TIMEOUT", value_name = "TIME", default_value = "5s", value_parser = timeout)]
+    pub timeout: Duration,
+    /// Only copy this program to DIR/selvage, for an init container of the training image
+    #[arg(long, value_name = "DIR")]
+    pub copy_to: Option<PathBuf>,
+    /// Directory that replaces / for sys, proc, dev and etc
+    #[arg(long = "host-root", env = "SELVAGE_HOST_ROOT", value_name = "DIR")]
+    #[arg(default_value = "/")]
+    pub root: PathBuf,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let Span(time) = text.parse()?;
+    match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err("not between 100ms and 1h".into()),
+    }
+}
+
+/// An empty variable, as manifests write "none", counts as unset.
+pub fn without_empty(command: Command) -> Command {
+    command.mut_args(|arg| match arg.get_env().and_then(std::env::var_os) {
+        Some(value) if value.is_empty() => arg.env(Resettable::Reset),
+        _ => arg,
+    })
+}
 
 /// Copies this program into a directory, for another image to run: it is static and needs nothing
 /// else. The copy appears under its name only when it is complete, and may replace a running one.

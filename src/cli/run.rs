@@ -1,5 +1,7 @@
 //! From arguments to exit status.
 
+use super::args::{CommandLine, Commands, Inputs};
+use super::ask::Asked;
 #[cfg(feature = "demo")]
 use super::demo;
 use super::log::FlatJson;
@@ -21,7 +23,7 @@ use nix::libc::PIPE_BUF;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
@@ -53,72 +55,90 @@ pub fn main() -> ExitCode {
 pub(super) type Status = Result<u8, u8>;
 
 fn run(matches: &ArgMatches) -> Status {
-    match matches.subcommand() {
-        Some(("kmsg", matches)) => kmsg_command(matches),
-        Some(("nccl", matches)) => nccl_command(matches),
-        Some(("sidecar", matches)) => sidecar_command(matches),
-        Some(("preflight", matches)) => preflight_command(matches),
-        Some(("fleet", matches)) => fleet::run(matches),
-        Some(("slurm", matches)) => slurm::run(matches),
-        Some(("completions", matches)) => print(&args::completions(matches)),
-        Some(("man", _)) => print(&args::man_page()),
-        #[cfg(feature = "demo")]
-        Some((name @ ("demo" | "simulate"), matches)) => Ok(demo::run_command(name, matches)),
-        Some(("config", matches)) if !matches.get_flag("effective") => {
-            print(&config::to_toml_defaults())
+    let line = CommandLine::from_arg_matches(matches).map_err(refuse)?;
+    let (_, matches) = matches.subcommand().ok_or(USAGE)?;
+    match line.command {
+        Commands::Agent => agent(start(matches, false)?, matches),
+        Commands::Check {
+            output,
+            asked,
+            exit,
+        } => {
+            let config = start(matches, true)?.config;
+            let state = match asked.agent {
+                Some(_) => ask_agent(&config, &asked, output.style())?,
+                None => sample(&config, |report| check::encode(report, output.style()))?,
+            };
+            Ok(exit.fail_on.exit_status(state, exit.exit_codes))
         }
-        Some((name, matches)) => {
+        Commands::Metrics => metrics_command(&start(matches, true)?.config),
+        Commands::Kmsg(inputs) => kmsg_command(&inputs),
+        Commands::Nccl { inputs, bench } => match bench.bench {
+            true => bench::command(&inputs, &bench, matches),
+            false => nccl_command(&inputs),
+        },
+        Commands::Capture { dir } => capture_command(&start(matches, true)?.config, &dir),
+        Commands::Sidecar(arguments) => sidecar_command(arguments),
+        Commands::Preflight { output, settings } => preflight_command(&settings, output.style()),
+        Commands::Fleet(flags) => fleet::run(flags, matches),
+        Commands::Slurm(program) => slurm::run(&program, matches),
+        Commands::Cleanup(which) => cleanup::run(&start(matches, true)?.config, &which),
+        Commands::Accept => accept(&start(matches, true)?.config),
+        Commands::Config { effective: false } => print(&config::to_toml_defaults()),
+        Commands::Config { effective: true } => {
             let loaded = config::load(matches, host_name).map_err(refuse_all)?;
-            with_settings(name, loaded, matches)
+            loaded.warnings.iter().for_each(complain);
+            print(&loaded.to_toml())
         }
-        None => Err(USAGE),
+        Commands::Completions { shell } => print(&args::completions(shell)),
+        Commands::Man => print(&args::man_page()),
+        #[cfg(feature = "demo")]
+        Commands::Demo(args) => Ok(demo::demo_command(&args)),
+        #[cfg(feature = "demo")]
+        Commands::Simulate(args) => Ok(demo::simulate_command(args)),
     }
 }
 
-/// Adapts the settings to a directory tree that stands in for a host.
-pub(super) fn on_tree(mut config: Config) -> Result<Config, String> {
-    let root = &config.agent.host_root;
+/// The settings in force, adapted to a directory tree that stands in for a host.
+pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Loaded, Vec<String>> {
+    let mut loaded = config::load(matches, host_name)?;
+    let agent = &mut loaded.config.agent;
+    let root = &agent.host_root;
     if !root.is_dir() {
-        return Err(format!("--host-root {}: no such directory", root.display()));
+        return Err(vec![format!(
+            "--host-root {}: no such directory",
+            root.display()
+        )]);
     }
     // State saved on this machine does not belong to the tree of another one.
     let default = Config::default().agent.state_dir;
-    if config.agent.state_dir == default && !Host::new(root).is_live() {
-        config.agent.state_dir = None;
+    if agent.state_dir == default && !Host::new(root).is_live() {
+        agent.state_dir = None;
     }
-    Ok(config)
+    Ok(loaded)
 }
 
-fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
-    if name == "config" {
-        loaded.warnings.iter().for_each(complain);
-        return print(&loaded.to_toml());
-    }
-    let settings = loaded.changed();
-    let config = &on_tree(loaded.config).map_err(refuse)?;
-    init_log(config, name != "agent");
+/// The settings of a command that reads this node, whose log it starts; `quiet` limits that to warnings and
+/// errors.
+fn start(matches: &ArgMatches, quiet: bool) -> Result<Loaded, u8> {
+    let loaded = load_on_tree(matches).map_err(refuse_all)?;
+    init_log(&loaded.config, quiet);
     for warning in &loaded.warnings {
         tracing::warn!("unknown environment variable ignored: {warning}");
     }
-    match name {
-        "agent" => agent(config.clone(), settings, matches),
-        "check" => check_command(config, matches),
-        "metrics" => {
-            let detail = crate::agent::metrics_detail(config);
-            sample(config, |report| {
-                let stats = metrics::AgentStats {
-                    now: Some(report.snapshot.at),
-                    ..crate::clock::process_stats()
-                };
-                metrics::encode(report, None, &stats, detail)
-            })
-            .map(|_| 0)
-        }
-        "capture" => capture_command(config, matches),
-        "cleanup" => cleanup::run(config, matches),
-        "accept" => accept(config),
-        _ => Err(USAGE),
-    }
+    Ok(loaded)
+}
+
+fn metrics_command(config: &Config) -> Status {
+    let detail = crate::agent::metrics_detail(config);
+    let encode = |report: &Report| {
+        let stats = metrics::AgentStats {
+            now: Some(report.snapshot.at),
+            ..crate::clock::process_stats()
+        };
+        metrics::encode(report, None, &stats, detail)
+    };
+    sample(config, encode).map(|_| 0)
 }
 
 /// Leaves the request in the state directory; the agent on this node, if there is one, grants it.
@@ -139,8 +159,7 @@ pub(super) fn host_name(root: &Path) -> Option<String> {
     crate::blocking::ask_within("host-name", PATIENCE, name).flatten()
 }
 
-fn capture_command(config: &Config, matches: &ArgMatches) -> Status {
-    let dir = matches.get_one::<PathBuf>("dir").ok_or(USAGE)?;
+fn capture_command(config: &Config, dir: &Path) -> Status {
     let host = Host::new(&config.agent.host_root);
     let asked = {
         let (host, state) = (host.clone(), config.agent.state_dir.clone());
@@ -150,8 +169,7 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> Status {
             saved.restricted_of(boot_id.as_deref())
         })
     };
-    let plan = crate::agent::plan(config);
-    let captured = capture::capture(&host, dir, plan, asked.unwrap_or_default());
+    let captured = capture::capture(&host, dir, config.clone(), asked.unwrap_or_default());
     let summary = on_runtime(captured).map_err(fail)?.map_err(fail)?;
     summary.troubles.iter().for_each(complain);
     print(&format!(
@@ -177,17 +195,6 @@ pub(super) fn refuse(error: impl std::fmt::Display) -> u8 {
     USAGE
 }
 
-/// The style of the text that `-o` asks for; `None` for JSON.
-fn output(matches: &ArgMatches) -> Option<Style> {
-    (output_form(matches) != "json").then(style)
-}
-
-pub(super) fn output_form(matches: &ArgMatches) -> &str {
-    matches
-        .get_one::<String>("output")
-        .map_or("text", String::as_str)
-}
-
 /// Colour only on a terminal and without NO_COLOR.
 pub(super) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
@@ -210,31 +217,21 @@ pub(super) fn print(text: &str) -> Status {
     }
 }
 
-/// The inputs that are named, or else `-`, standard input.
-pub(super) fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
-    let files = matches.get_many::<PathBuf>("files");
-    files.map_or_else(|| vec!["-".into()], |files| files.cloned().collect())
-}
-
-fn nccl_command(matches: &ArgMatches) -> Status {
-    if matches.get_flag("bench") {
-        return bench::command(matches);
-    }
-    let outcome = nccl::run(&files_of(matches));
+fn nccl_command(inputs: &Inputs) -> Status {
+    let outcome = nccl::run(&inputs.files);
     for error in &outcome.errors {
         complain(crate::report::text::clean(error));
     }
-    print(&match output(matches) {
+    print(&match inputs.output.style() {
         None => crate::report::nccl::json(&outcome.inputs),
         Some(style) => crate::report::nccl::text(&outcome.inputs, style),
     })?;
     Ok(outcome.status())
 }
 
-fn kmsg_command(matches: &ArgMatches) -> Status {
-    let files = files_of(matches);
-    let json = output_form(matches) == "json";
-    let summary = kmsg::run(&files, json, &mut io::stdout().lock()).map_err(fail)?;
+fn kmsg_command(inputs: &Inputs) -> Status {
+    let json = inputs.output.style().is_none();
+    let summary = kmsg::run(&inputs.files, json, &mut io::stdout().lock()).map_err(fail)?;
     summary.troubles.iter().for_each(complain);
     if !summary.troubles.is_empty() {
         return Err(FAILED);
@@ -245,22 +242,12 @@ fn kmsg_command(matches: &ArgMatches) -> Status {
     Ok(0)
 }
 
-fn check_command(config: &Config, matches: &ArgMatches) -> Status {
-    let exit = check::Exit::from_arg_matches(matches).map_err(refuse)?;
-    let state = if matches.contains_id("agent") {
-        ask_agent(config, matches)?
-    } else {
-        sample(config, |report| check::encode(report, output(matches)))?
-    };
-    Ok(exit.fail_on.exit_status(state, exit.exit_codes))
-}
-
 /// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
-fn ask_agent(config: &Config, matches: &ArgMatches) -> Result<State, u8> {
+fn ask_agent(config: &Config, asked: &Asked, style: Option<Style>) -> Result<State, u8> {
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let asked = on_runtime(ask::report(config, matches, output(matches)));
-    match asked.map_err(fail)? {
+    let answer = on_runtime(ask::report(config, asked, style));
+    match answer.map_err(fail)? {
         Ok((verdict, body)) => print(&(clean_lines(body.trim_end()) + "\n")).map(|_| verdict.state),
         Err(why) => {
             complain(why);
@@ -278,12 +265,13 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
-fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Status {
+fn agent(mut loaded: Loaded, matches: &ArgMatches) -> Status {
     let mut signals = on_runtime(async { Signals::listen() })
         .and_then(|listening| listening)
         .map_err(fail)?;
     loop {
         let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
+        let (config, settings) = (&loaded.config, loaded.changed());
         let node = &config.agent.node_name;
         tracing::info!(version, revision, %node, settings, "selvage agent started");
         let mut next = None;
@@ -293,7 +281,7 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
                 // A signal that comes meanwhile is not kept waiting.
                 wanted = tokio::select! {
                     signal = signals.next() => signal,
-                    settings = reload(&config, matches) => match settings {
+                    settings = reload(config, matches) => match settings {
                         Ok(accepted) => {
                             next = Some(accepted);
                             return;
@@ -313,51 +301,41 @@ fn agent(mut config: Config, mut settings: String, matches: &ArgMatches) -> Stat
         let running = Box::pin(crate::agent::run(config.clone(), None, shutdown, |_, _| {}));
         let status = serve(async { running.await.map_err(io::Error::other) });
         match next {
-            Some(accepted) if status == 0 => (config, settings) = accepted,
+            Some(accepted) if status == 0 => loaded = accepted,
             _ => return Ok(status),
         }
     }
 }
 
-/// The settings as they are now, which an agent with those of `before` can go on with; and what of them
-/// is not the default.
-async fn reload(before: &Config, matches: &ArgMatches) -> Result<(Config, String), Vec<String>> {
+/// The settings as they are now, which an agent with those of `before` can go on with.
+async fn reload(before: &Config, matches: &ArgMatches) -> Result<Loaded, Vec<String>> {
     let is_piped = |path: &String| path == "-";
     if matches.get_one::<String>("config").is_some_and(is_piped) {
         let why = "--config=-: standard input cannot be read a second time; restart the agent";
         return Err(vec![why.into()]);
     }
     let matches = matches.clone();
-    let load = move || {
-        let loaded = config::load(&matches, host_name).map_err(|complaints| {
-            let complaints = complaints.iter().map(ToString::to_string);
-            complaints.collect::<Vec<_>>()
-        })?;
-        let settings = loaded.changed();
-        let config = on_tree(loaded.config).map_err(|complaint| vec![complaint])?;
-        Ok((config, settings))
-    };
     let (answer, loaded) = tokio::sync::oneshot::channel();
     crate::blocking::spawn_with_stack("settings", SETTINGS_STACK, move || {
-        let _ = answer.send(load());
+        let _ = answer.send(load_on_tree(&matches));
     });
     let silent = "the files of the settings do not answer";
-    let (config, settings) = tokio::time::timeout(2 * PATIENCE, loaded)
+    let loaded = tokio::time::timeout(2 * PATIENCE, loaded)
         .await
         .unwrap_or_else(|_| Ok(Err(vec![silent.into()])))
         .unwrap_or_else(|_| Err(vec!["no thread could be started".into()]))?;
-    crate::agent::can_follow(before, &config)
+    crate::agent::can_follow(before, &loaded.config)
         .await
         .map_err(|error| vec![error.to_string()])?;
     let log = |config: &Config| (config.agent.log_level, config.agent.log_format);
-    if log(before) != log(&config) {
+    if log(before) != log(&loaded.config) {
         tracing::warn!("the log's level and format change when the agent is started the next time");
     }
-    Ok((config, settings))
+    Ok(loaded)
 }
 
-fn sidecar_command(matches: &ArgMatches) -> Status {
-    let settings = sidecar::settings(matches).map_err(refuse)?;
+fn sidecar_command(arguments: sidecar::Arguments) -> Status {
+    let settings = sidecar::settings(arguments).map_err(refuse)?;
     let run = async {
         let stop = stop_signal()?;
         crate::sidecar::run(settings, io::stdout(), stop)
@@ -367,8 +345,7 @@ fn sidecar_command(matches: &ArgMatches) -> Status {
     Ok(serve(run))
 }
 
-fn preflight_command(matches: &ArgMatches) -> Status {
-    let settings = preflight::Settings::from_arg_matches(matches).map_err(refuse)?;
+fn preflight_command(settings: &preflight::Settings, style: Option<Style>) -> Status {
     if let Some(dir) = &settings.copy_to {
         let copied = preflight::copy_to(dir);
         let path = copied.map_err(|error| fail(format_args!("{}: {error}", dir.display())))?;
@@ -377,7 +354,7 @@ fn preflight_command(matches: &ArgMatches) -> Status {
     let root = settings.root.display();
     let missing = || refuse(format_args!("--host-root {root}: no such directory"));
     settings.root.is_dir().then_some(()).ok_or_else(missing)?;
-    let (state, report) = preflight::run(&settings, std::env::vars_os(), output(matches));
+    let (state, report) = preflight::run(settings, std::env::vars_os(), style);
     print(&report)?;
     let status = (settings.fail_on).exit_status(state, check::ExitCodes::Default);
     Ok(if settings.warn { 0 } else { status })

@@ -3,12 +3,12 @@
 use crate::config::listen::Listen;
 use crate::sidecar::Settings;
 use crate::units::Span;
+use clap::Args;
 use clap::builder::FalseyValueParser;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-struct Arguments {
+pub(super) struct Arguments {
     /// Directory of NCCL_DEBUG_FILE: HOST.PID.log, or CONTAINER.HOST.PID.log
     #[arg(long, env = "SELVAGE_SIDECAR_DIR", value_name = "DIR")]
     #[arg(default_value = "/var/log/nccl")]
@@ -39,20 +39,11 @@ struct Arguments {
     container: String,
 }
 
-/// The subcommand with its flags.
-pub fn command() -> Command {
-    let command = Command::new("sidecar").about(
-        "Run next to a training container: follow its NCCL logs, serve metrics, print verdicts",
-    );
-    Arguments::augment_args(command)
-}
-
 /// Settings from the command line and the environment.
 ///
 /// # Errors
 /// The invalid value, and why.
-pub fn settings(matches: &ArgMatches) -> Result<Settings, String> {
-    let given = Arguments::from_arg_matches(matches).map_err(|error| error.to_string())?;
+pub(super) fn settings(given: Arguments) -> Result<Settings, String> {
     let listen = match given.listen.as_str() {
         "none" | "off" => None,
         address => Some(

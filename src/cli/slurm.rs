@@ -1,14 +1,14 @@
 //! `selvage slurm health`, which slurmd runs as its HealthCheckProgram: drains this node when the agent's
 //! verdict says so, and takes back what it drained.
 
-use super::ask;
+use super::ask::{self, Asked};
 use super::complain;
 use super::run::{Status, USAGE, fail, print, refuse, refuse_all};
 use super::runtime::on_runtime;
 use crate::config::{self, Config, SlurmSettings};
 use crate::report::text::clean;
 use crate::slurm::{MARK, SlurmAction, SlurmNode, allowed, parse_nodes, wanted};
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Subcommand};
 use nix::fcntl::OFlag;
 use std::cell::Cell;
 use std::fs::{File, TryLockError};
@@ -37,24 +37,18 @@ const PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/opt/slurm/bin"
 /// node to be drained, takes it from no running job, and expires where its maker died.
 const LOCK: &str = "selvage-drain";
 
-/// The arguments of `selvage slurm`.
-pub fn command() -> Command {
-    let health = config::add_file_args(Command::new("health").arg(ask::arg()))
-        .about("Drain or resume this node by the agent's verdict: slurmd's HealthCheckProgram")
-        .after_help(
-            "The node is SLURMD_NODENAME, which slurmd sets. Exit status: 0, also when nothing is to be\n\
-             done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.75 s",
-        );
-    Command::new("slurm")
-        .about("On a Slurm node: drain and resume it by the agent's verdict")
-        .disable_help_subcommand(true)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(health)
+/// What Slurm runs.
+#[derive(Debug, Subcommand)]
+pub(super) enum Program {
+    /// Drain or resume this node by the agent's verdict: slurmd's HealthCheckProgram
+    #[command(after_help = "\
+The node is SLURMD_NODENAME, which slurmd sets. Exit status: 0, also when nothing is to be
+done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.75 s")]
+    Health(Asked),
 }
 
 /// Runs it.
-pub fn run(matches: &ArgMatches) -> Status {
+pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> Status {
     let (_, matches) = matches.subcommand().ok_or(USAGE)?;
     let deadline = Instant::now() + LIMIT;
     let loaded = config::load(matches, |_| None);
@@ -76,21 +70,17 @@ pub fn run(matches: &ArgMatches) -> Status {
         deadline,
         is_old: &Cell::new(false),
     };
-    let done = on_runtime(health(&config, matches, &slurm)).map_err(fail)?;
+    let done = on_runtime(health(&config, asked, &slurm)).map_err(fail)?;
     let done = done.map_err(|why| fail(format_args!("{node}: {why}")))?;
     print(&format!("{node}: {done}\n"))
 }
 
 /// Does what the verdict asks for, as far as Slurm's nodes allow it; says what was done.
-async fn health(
-    config: &Config,
-    matches: &ArgMatches,
-    slurm: &SlurmClient<'_>,
-) -> Result<String, String> {
+async fn health(config: &Config, asked: &Asked, slurm: &SlurmClient<'_>) -> Result<String, String> {
     // kube logs what is complained about as an error.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let asked = timeout_at(slurm.deadline, ask::report(config, matches, None)).await;
-    let (verdict, _) = asked.map_err(|_| "the agent did not answer in time".to_string())??;
+    let answer = timeout_at(slurm.deadline, ask::report(config, asked, None)).await;
+    let (verdict, _) = answer.map_err(|_| "the agent did not answer in time".to_string())??;
     let (action, why) = wanted(&verdict, &config.slurm);
     match &action {
         SlurmAction::Nothing => Ok(format!("nothing to do: {why}")),

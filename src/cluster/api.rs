@@ -4,7 +4,7 @@ use super::budget::{Group, Ledger, Listed};
 use super::error::{ApiError, ApiResult, ErrorKind, bounded, chain};
 use super::guarded_client::{TOO_LONG, guarded};
 use super::label_syntax::is_dns_name;
-use super::names::{FIELD_MANAGER, Names};
+use super::names::{FIELD_MANAGER, LEDGER};
 use super::node::{NodeObject, NodeView, resource, text};
 use super::rate_limit::Limits;
 use super::reconcile::NodePatch;
@@ -44,24 +44,22 @@ pub async fn connect(
     limits: &Limits,
     context: Option<&str>,
 ) -> ApiResult<(Client, String)> {
-    const WHAT: &str = "configure the API client";
-    let failed = |error: &dyn std::error::Error| ApiError::other(WHAT, chain(error));
+    let failed = |error: String| ApiError::other("configure the API client", error);
     let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings) && context.is_none();
     let options = KubeConfigOptions {
         context: context.map(str::to_string),
         ..KubeConfigOptions::default()
     };
-    let mut config = if in_pod {
-        Config::incluster().map_err(|error| failed(&error))?
-    } else if settings.kubeconfig.is_empty() {
-        let config = Config::from_kubeconfig(&options).await;
-        config.map_err(|error| failed(&error))?
-    } else {
-        let path = Path::new(&settings.kubeconfig);
-        let file = kubeconfig(path).map_err(|error| ApiError::other(WHAT, error))?;
-        let config = Config::from_custom_kubeconfig(file, &options).await;
-        config.map_err(|error| failed(&error))?
+    let config = match settings.kubeconfig.as_str() {
+        "" if in_pod => Config::incluster().map_err(|error| chain(&error)),
+        "" => (Config::from_kubeconfig(&options).await).map_err(|error| chain(&error)),
+        path => {
+            let file = kubeconfig(Path::new(path)).map_err(failed)?;
+            let config = Config::from_custom_kubeconfig(file, &options).await;
+            config.map_err(|error| chain(&error))
+        }
     };
+    let mut config = config.map_err(failed)?;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(limits.idle);
     config.reset_reader_on_write = true;
@@ -76,7 +74,7 @@ pub async fn connect(
         "" => "selvage".into(),
         namespace => namespace.into(),
     };
-    let client = Client::try_from(config).map_err(|error| failed(&error))?;
+    let client = Client::try_from(config).map_err(|error| failed(chain(&error)))?;
     Ok((guarded(client, limits.backoff), namespace))
 }
 
@@ -108,9 +106,12 @@ fn kubeconfig(path: &Path) -> Result<Kubeconfig, String> {
 /// The requests about one Node and its group.
 #[derive(Clone)]
 pub struct NodeApi {
-    nodes: Api<NodeObject>,
-    leases: Api<Lease>,
-    node: String,
+    /// All Nodes.
+    pub nodes: Api<NodeObject>,
+    /// All Leases of the namespace.
+    pub leases: Api<Lease>,
+    /// Name of the Node.
+    pub node: String,
     ledger_key: String,
     taint: String,
     limits: Limits,
@@ -125,16 +126,24 @@ pub struct LedgerLease {
 }
 
 impl NodeApi {
-    /// The requests about `node`; the Leases are in `namespace`.
-    pub fn new(client: Client, namespace: &str, node: &str, names: &Names, limits: Limits) -> Self {
-        NodeApi {
+    /// The requests about `node`, by the settings.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub async fn connect(
+        settings: &ClusterSettings,
+        node: &str,
+        limits: Limits,
+    ) -> ApiResult<Self> {
+        let (client, namespace) = connect(settings, &limits, None).await?;
+        Ok(NodeApi {
             nodes: Api::all_with(client.clone(), &resource()),
-            leases: Api::namespaced(client, namespace),
+            leases: Api::namespaced(client, &namespace),
             node: node.to_string(),
-            ledger_key: names.ledger(),
-            taint: names.taint(),
+            ledger_key: settings.own(LEDGER),
+            taint: settings.taint(),
             limits,
-        }
+        })
     }
 
     /// The same about another Node.
@@ -144,21 +153,6 @@ impl NodeApi {
             node: node.to_string(),
             ..self.clone()
         }
-    }
-
-    /// Name of the Node.
-    pub fn node(&self) -> &str {
-        &self.node
-    }
-
-    /// All Nodes, for the watch.
-    pub fn nodes(&self) -> Api<NodeObject> {
-        self.nodes.clone()
-    }
-
-    /// All Leases of the namespace.
-    pub fn leases(&self) -> Api<Lease> {
-        self.leases.clone()
     }
 
     /// The Node as it is now.

@@ -4,11 +4,10 @@ use super::api::{NodeApi, each};
 use super::budget::LEASE;
 use super::desired::Desired;
 use super::error::{ApiResult, ErrorKind, bounded};
-use super::names::Names;
 use super::node::NodeView;
 use super::rate_limit::Limits;
 use super::reconcile::{NodePatch, reconcile};
-use super::settings::TaintEffect;
+use super::settings::ClusterSettings;
 use kube::api::{DeleteParams, ListParams};
 use std::time::Duration;
 
@@ -20,15 +19,15 @@ const PAGE: u32 = 100;
 
 /// The patches that leave a node as if the agent had never run. The startup taint goes, too: no agent
 /// is left to remove it. The mute annotation belongs to the operator and stays.
-fn removal(node: &NodeView, names: &Names) -> impl Iterator<Item = NodePatch> + use<> {
+fn removal(node: &NodeView, settings: &ClusterSettings) -> impl Iterator<Item = NodePatch> + use<> {
     let node = NodeView {
         // All labels are removed by name, also those that our field manager owns.
         owned_labels: Vec::new(),
         ..node.clone()
     };
-    let (effect, now) = (TaintEffect::NoSchedule, jiff::Timestamp::now());
+    let now = jiff::Timestamp::now();
     let nothing = Desired::nothing();
-    reconcile(&node, &nothing, names, effect, Duration::ZERO, now).all()
+    reconcile(&node, &nothing, settings, Duration::ZERO, now).all()
 }
 
 /// Cleans one node, or all nodes and the budget's Leases, and reports each that had something to `say`; gives the number of nodes and Leases.
@@ -37,7 +36,7 @@ fn removal(node: &NodeView, names: &Names) -> impl Iterator<Item = NodePatch> + 
 /// The first request that failed; the other nodes are cleaned all the same.
 pub async fn clean(
     api: &NodeApi,
-    names: &Names,
+    settings: &ClusterSettings,
     one: Option<&str>,
     dry_run: bool,
     mut say: impl FnMut(&str, &[&str]),
@@ -48,9 +47,9 @@ pub async fn clean(
     }
     let mut found = Vec::new();
     let limits = Limits::default();
-    each("list the nodes", &api.nodes(), params, limits, |node| {
+    each("list the nodes", &api.nodes, params, limits, |node| {
         let view = NodeView::of(&node);
-        if removal(&view, names).next().is_some() {
+        if removal(&view, settings).next().is_some() {
             found.push(view);
         }
     })
@@ -58,10 +57,10 @@ pub async fn clean(
     let mut cleaned = 0;
     let mut failed = None;
     for view in found {
-        let (name, parts) = (view.name.clone(), removal(&view, names));
+        let (name, parts) = (view.name.clone(), removal(&view, settings));
         let parts: Vec<&str> = parts.map(|patch| patch.part()).collect();
         if !dry_run {
-            match unless_gone(clean_one(&api.for_node(&name), view, names).await) {
+            match unless_gone(clean_one(&api.for_node(&name), view, settings).await) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
@@ -89,15 +88,15 @@ async fn clean_leases(
     let limits = Limits::default();
     let params = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
-    each("list the leases", &api.leases(), params, limits, |lease| {
+    each("list the leases", &api.leases, params, limits, |lease| {
         found.extend(lease.metadata.name.filter(|name| name.starts_with(LEASE)));
     })
     .await?;
     let mut gone = 0;
     for name in found {
         if !dry_run {
-            let (leases, params) = (api.leases(), DeleteParams::default());
-            let deleted = leases.delete(&name, &params);
+            let params = DeleteParams::default();
+            let deleted = api.leases.delete(&name, &params);
             if !unless_gone(bounded("delete a lease", limits.deadline, deleted).await)? {
                 continue;
             }
@@ -117,10 +116,10 @@ fn unless_gone<T>(answer: ApiResult<T>) -> ApiResult<bool> {
     }
 }
 
-async fn clean_one(api: &NodeApi, mut view: NodeView, names: &Names) -> ApiResult<()> {
+async fn clean_one(api: &NodeApi, mut view: NodeView, settings: &ClusterSettings) -> ApiResult<()> {
     let mut conflict = None;
     for _ in 0..ATTEMPTS {
-        let Some(patch) = removal(&view, names).next() else {
+        let Some(patch) = removal(&view, settings).next() else {
             return Ok(());
         };
         view = match api.patch(&patch).await {
@@ -137,13 +136,12 @@ async fn clean_one(api: &NodeApi, mut view: NodeView, names: &Names) -> ApiResul
 #[cfg(test)]
 mod tests {
     use super::super::node::testing::node;
-    use super::super::settings::ClusterSettings;
     use super::*;
     use serde_json::{Value, json};
 
     #[test]
     fn only_ours_goes() {
-        let names = Names::new(&ClusterSettings::default());
+        let settings = ClusterSettings::default();
         let view = node(
             json!({"selvage.dev/fabric": "ready", "selvage.dev/team": "a", "zone": "b"}),
             json!([
@@ -153,7 +151,7 @@ mod tests {
             ]),
             json!([{"type": "Ready"}, {"type": "FabricReady", "status": "False"}]),
         );
-        let patches: Vec<NodePatch> = removal(&view, &names).collect();
+        let patches: Vec<NodePatch> = removal(&view, &settings).collect();
         let [labels, taints, condition] = patches.as_slice() else {
             panic!("{patches:?}");
         };
@@ -172,6 +170,6 @@ mod tests {
             Value::Null,
             json!([{"type": "Ready"}]),
         );
-        assert_eq!(removal(&clean, &names).count(), 0);
+        assert_eq!(removal(&clean, &settings).count(), 0);
     }
 }

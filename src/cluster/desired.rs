@@ -1,7 +1,8 @@
 //! What the Node should carry, by the report alone. Pure.
 
 use super::label_syntax::label_value;
-use super::names::{self, Names};
+use super::names;
+use super::node::Condition;
 use super::settings::{ClusterSettings, Mode};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight};
@@ -18,17 +19,6 @@ pub const MESSAGE_MAX: usize = 1024;
 /// What the condition's message begins with while a wanted taint is not put.
 pub const WITHHELD: &str = "The taint is withheld";
 
-/// The condition as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedCondition {
-    /// True, False or Unknown.
-    pub status: &'static str,
-    /// In CamelCase: of the first finding, or of the verdict.
-    pub reason: String,
-    /// Sorted and bounded, without numbers that move.
-    pub message: String,
-}
-
 /// What our taint should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WantedTaint {
@@ -36,17 +26,14 @@ pub enum WantedTaint {
     Keep,
     /// Is removed, if it is there.
     Absent,
-    /// Is put with this value.
-    Present {
-        /// First reason of the verdict.
-        value: String,
-    },
+    /// Is put with this value: the first reason of the verdict.
+    Present(String),
 }
 
 impl WantedTaint {
     /// Whether it should be there.
     pub fn is_present(&self) -> bool {
-        matches!(self, WantedTaint::Present { .. })
+        matches!(self, WantedTaint::Present(_))
     }
 
     /// Whether it should not be there.
@@ -63,7 +50,7 @@ pub struct Desired {
     /// Labels by full name; `None` keeps the value: the sources cannot tell.
     pub labels: BTreeMap<String, Option<String>>,
     /// The verdict in words, for the condition and for events.
-    pub condition: WantedCondition,
+    pub condition: Condition,
     /// Whether the mode has the condition written.
     pub writes_condition: bool,
     /// What our taint should be.
@@ -78,11 +65,7 @@ impl Desired {
         Desired {
             state: State::Unknown,
             labels: BTreeMap::new(),
-            condition: WantedCondition {
-                status: "Unknown",
-                reason: String::new(),
-                message: String::new(),
-            },
+            condition: Condition::default(),
             writes_condition: false,
             taint: WantedTaint::Absent,
             end_startup: true,
@@ -91,14 +74,14 @@ impl Desired {
 }
 
 /// What the Node should carry; `None` before the first full window, and if nothing is written.
-pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Option<Desired> {
+pub fn desired(report: &Report, settings: &ClusterSettings) -> Option<Desired> {
     if !report.full_window || settings.mode == Mode::Off {
         return None;
     }
     let taints = settings.mode == Mode::All;
     Some(Desired {
         state: report.state,
-        labels: labels(report, names),
+        labels: labels(report, settings),
         condition: condition(report),
         writes_condition: settings.mode >= Mode::Condition,
         taint: match report.tainting {
@@ -109,16 +92,17 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
             Tainting::Keep => WantedTaint::Keep,
             Tainting::Clear => WantedTaint::Absent,
             // Only a node that is unready now is tainted, not one that was, or whose verdict is unknown.
-            Tainting::Want if report.state == State::Unready => WantedTaint::Present {
-                value: label_value(report.reasons.first().map_or("Unready", |r| r)),
-            },
+            Tainting::Want if report.state == State::Unready => {
+                let reason = report.reasons.first().map_or("Unready", |reason| reason);
+                WantedTaint::Present(label_value(reason))
+            }
             Tainting::Want => WantedTaint::Keep,
         },
         end_startup: taints && !matches!(report.state, State::Unready | State::Unknown),
     })
 }
 
-fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
+fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Option<String>> {
     let ports = port_view::ports(report);
     let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.rail).collect();
     let roles = report.roles.values();
@@ -136,7 +120,7 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
         (names::GPUDIRECT, path),
         (names::GDS, gds),
     ];
-    let own = |(name, want)| (names.own(name), want);
+    let own = |(name, want)| (settings.own(name), want);
     wants.into_iter().map(own).collect()
 }
 
@@ -185,17 +169,19 @@ pub(super) fn words(state: State) -> (&'static str, &'static str) {
     }
 }
 
-/// The verdict as a condition.
-pub fn condition(report: &Report) -> WantedCondition {
+/// The verdict as a condition, without its moments. Its message is sorted and bounded, without numbers that
+/// move; its reason is of the first finding, or of the verdict.
+pub fn condition(report: &Report) -> Condition {
     let (status, healthy) = words(report.state);
     let reason = match (report.state, report.reasons.first()) {
         (State::Ready | State::NoFabric, _) | (_, None) => healthy.to_string(),
         (_, Some(first)) => first.clone(),
     };
-    WantedCondition {
-        status,
+    Condition {
+        status: status.into(),
         reason,
         message: cut(message(report), MESSAGE_MAX),
+        ..Condition::default()
     }
 }
 

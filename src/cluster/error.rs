@@ -40,9 +40,7 @@ impl ErrorKind {
             ErrorKind::Unauthorized | ErrorKind::Forbidden => "denied",
             ErrorKind::Throttled(_) => "throttled",
             ErrorKind::Timeout => "timeout",
-            ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Invalid | ErrorKind::Other => {
-                "error"
-            }
+            _ => "error",
         }
     }
 

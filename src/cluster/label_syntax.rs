@@ -1,5 +1,6 @@
 //! The syntax of label keys, label values and selectors.
 
+use crate::units::is_dns_label;
 use kube::core::{Expression, Selector};
 
 /// Longest label value (Kubernetes).
@@ -28,14 +29,7 @@ pub(super) fn is_prefix(text: &str) -> bool {
 
 /// Whether it is a DNS subdomain, as names of objects are.
 pub(super) fn is_dns_name(name: &str) -> bool {
-    let part = |part: &str| {
-        let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !part.is_empty()
-            && part.len() <= 63
-            && part.bytes().all(fits)
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
+    let part = |part: &str| is_dns_label(part) && !part.starts_with('-') && !part.ends_with('-');
     name.len() <= 253 && name.split('.').all(part)
 }
 

@@ -24,22 +24,15 @@ pub const GDS: &str = "gds";
 /// Name of the taint that a node joins with.
 const STARTUP: &str = "agent-not-ready";
 
+/// Annotation by which an operator mutes checks and the taint.
+pub const MUTE: &str = "mute";
+/// Annotation by which an operator accepts the machine as it is: `selvage accept` from afar.
+pub const ACCEPT: &str = "accept";
+/// Annotation of the budget's Lease that holds the ledger.
+pub const LEDGER: &str = "ledger";
+
 /// Full names, under the configured prefix.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names {
-    prefix: String,
-    former: Vec<String>,
-}
-
-impl Names {
-    /// The names that the settings choose.
-    pub fn new(settings: &ClusterSettings) -> Self {
-        Names {
-            prefix: settings.prefix.clone(),
-            former: settings.former_prefixes.clone(),
-        }
-    }
-
+impl ClusterSettings {
     /// Our name under the prefix.
     pub fn own(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
@@ -56,25 +49,10 @@ impl Names {
         self.without_prefix(key) == Some(STARTUP)
     }
 
-    /// Annotation by which an operator mutes checks and the taint.
-    pub fn mute(&self) -> String {
-        self.own("mute")
-    }
-
-    /// Annotation by which an operator accepts the machine as it is: `selvage accept` from afar.
-    pub fn accept(&self) -> String {
-        self.own("accept")
-    }
-
-    /// Annotation of the budget's Lease that holds the ledger.
-    pub fn ledger(&self) -> String {
-        self.own("ledger")
-    }
-
     /// Keys of our taint under former prefixes.
     pub fn former_taints(&self) -> Vec<String> {
         let taint = |prefix: &String| format!("{prefix}fabric-unready");
-        self.former.iter().map(taint).collect()
+        self.former_prefixes.iter().map(taint).collect()
     }
 
     /// Whether a label is one of ours, under this prefix or a former one.
@@ -84,7 +62,7 @@ impl Names {
 
     /// The name behind this prefix or a former one.
     fn without_prefix<'a>(&self, key: &'a str) -> Option<&'a str> {
-        let mut prefixes = [&self.prefix].into_iter().chain(&self.former);
+        let mut prefixes = [&self.prefix].into_iter().chain(&self.former_prefixes);
         prefixes.find_map(|prefix| key.strip_prefix(prefix.as_str()))
     }
 }
@@ -95,10 +73,10 @@ mod tests {
 
     #[test]
     fn ours_are_the_listed_ones_only() {
-        let names = Names::new(&ClusterSettings {
+        let names = ClusterSettings {
             former_prefixes: vec!["old.example/".into()],
             ..ClusterSettings::default()
-        });
+        };
         for (key, ours) in [
             ("selvage.dev/fabric", true),
             ("old.example/rails", true),

@@ -1,7 +1,8 @@
 //! The parts of a Node that we read. Taints and conditions are kept as they were received, with fields
 //! that we do not know, because patches test for them and write them back.
 
-use super::names::{CONDITION, Names};
+use super::names::{CONDITION, FIELD_MANAGER};
+use super::settings::ClusterSettings;
 use crate::observe::node_resources::{NodeResources, Offered};
 use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
@@ -93,14 +94,7 @@ pub struct NodeView {
 impl NodeView {
     /// Extracts them from a Node.
     pub fn of(node: &NodeObject) -> Self {
-        let ObjectMeta {
-            name,
-            uid,
-            resource_version,
-            labels,
-            annotations,
-            ..
-        } = &node.metadata;
+        let metadata = &node.metadata;
         let status = node.status.as_ref();
         let version = |field| status.map_or("", |status| text(&status.node_info, field));
         let conditions = status.and_then(|status| status.conditions.as_ref());
@@ -110,29 +104,29 @@ impl NodeView {
             // One that cannot be decoded is replaced.
             .map(|condition| serde_json::from_value(condition.clone()).unwrap_or_default());
         NodeView {
-            name: name.clone().unwrap_or_default(),
-            uid: uid.clone().unwrap_or_default(),
-            resource_version: resource_version.clone().unwrap_or_default(),
-            labels: labels.clone().unwrap_or_default(),
-            owned_labels: owned_labels(&node.metadata),
-            annotations: annotations.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            owned_labels: owned_labels(metadata),
+            annotations: metadata.annotations.clone().unwrap_or_default(),
             taints: node.spec.taints.clone(),
             condition,
-            offer: (status.and_then(|status| offer(status, labels.as_ref()))).map(Arc::new),
+            offer: (status.and_then(|of| offer(of, metadata.labels.as_ref()))).map(Arc::new),
             cordoned: node.spec.unschedulable,
             versions: ["kernelVersion", "osImage"].map(|field| version(field).to_string()),
         }
     }
 
     /// Whether our taint is there.
-    pub fn is_tainted(&self, names: &Names) -> bool {
-        self.has_taint(&names.taint())
+    pub fn is_tainted(&self, settings: &ClusterSettings) -> bool {
+        self.has_taint(&settings.taint())
     }
 
     /// Whether the taint that a node joins with is there.
-    pub fn is_joining(&self, names: &Names) -> bool {
+    pub fn is_joining(&self, settings: &ClusterSettings) -> bool {
         self.taints()
-            .any(|taint| names.is_startup_taint(text(taint, "key")))
+            .any(|taint| settings.is_startup_taint(text(taint, "key")))
     }
 
     /// Whether a taint of this key is there.
@@ -220,7 +214,7 @@ pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 /// Labels of which `metadata.managedFields` says that our server-side apply owns them.
 fn owned_labels(metadata: &ObjectMeta) -> Vec<String> {
     let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
-        entry.manager.as_deref() == Some(super::names::FIELD_MANAGER)
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });

@@ -2,7 +2,7 @@
 
 use super::budget::lease_name;
 use super::label_syntax::parse_selector;
-use super::names::{FABRIC, FABRIC_KIND, Names};
+use super::names::{FABRIC, FABRIC_KIND};
 use super::settings::ClusterSettings;
 use kube::core::{Expression, Selector, SelectorExt};
 use std::collections::BTreeMap;
@@ -18,17 +18,13 @@ pub struct NodeGroup {
 
 impl NodeGroup {
     /// The group of a node with these labels.
-    pub fn new(
-        settings: &ClusterSettings,
-        names: &Names,
-        labels: &BTreeMap<String, String>,
-    ) -> Self {
+    pub fn new(settings: &ClusterSettings, labels: &BTreeMap<String, String>) -> Self {
         let mut selector = match parse_selector(&settings.budget_selector) {
             Ok(selector) if !selector.selects_all() => selector,
             // A bad selector is rejected with the settings.
             _ => Selector::from_iter([
-                Expression::Exists(names.own(FABRIC)),
-                Expression::NotEqual(names.own(FABRIC_KIND), "none".into()),
+                Expression::Exists(settings.own(FABRIC)),
+                Expression::NotEqual(settings.own(FABRIC_KIND), "none".into()),
             ]),
         };
         let label = &settings.budget_group_label;
@@ -63,12 +59,11 @@ mod tests {
     #[test]
     fn by_default_all_nodes_with_a_fabric_are_one_group() {
         let settings = ClusterSettings::default();
-        let names = Names::new(&settings);
         let ours = labels(&[
             ("selvage.dev/fabric", "ready"),
             ("selvage.dev/fabric-kind", "roce"),
         ]);
-        let group = NodeGroup::new(&settings, &names, &ours);
+        let group = NodeGroup::new(&settings, &ours);
         assert_eq!(group.lease, "selvage-budget");
         assert_eq!(
             group.selector.to_string(),
@@ -90,8 +85,7 @@ mod tests {
             budget_selector: "gpu".into(),
             ..ClusterSettings::default()
         };
-        let names = Names::new(&settings);
-        let of = |labels: &BTreeMap<String, String>| NodeGroup::new(&settings, &names, labels);
+        let of = |labels: &BTreeMap<String, String>| NodeGroup::new(&settings, labels);
         let a = labels(&[("gpu", ""), ("pool", "H100_a")]);
         let group = of(&a);
         assert_eq!(group.selector.to_string(), "gpu,pool=H100_a");

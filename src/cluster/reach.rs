@@ -1,9 +1,9 @@
 //! Whether the agent's token could write another Node: RBAC alone cannot tie it to its own. Asked once,
 //! by a patch that changes nothing, in a dry run.
 
-use super::api::{self, NodeApi};
+use super::api::NodeApi;
 use super::error::{ApiError, ApiResult, ErrorKind, bounded};
-use super::names::{FIELD_MANAGER, Names};
+use super::names::FIELD_MANAGER;
 use super::rate_limit::{self, Limits};
 use super::settings::ClusterSettings;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -15,17 +15,6 @@ const SPREAD: Duration = Duration::from_secs(600);
 /// Attempts while the server does not answer.
 const ATTEMPTS: usize = 10;
 
-/// How far the token reaches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    /// There is only one Node.
-    NoOther,
-    /// Another Node could be written: its name.
-    Others(String),
-    /// What holds it to its own Node.
-    Held(&'static str),
-}
-
 /// Finds out, and logs it. `node`: the agent's own.
 pub async fn tell(settings: ClusterSettings, node: &str) {
     let limits = Limits::default();
@@ -33,20 +22,18 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
     tokio::time::sleep(SPREAD.mul_f64(fastrand::f64())).await;
     for wait in waits.by_ref().take(ATTEMPTS) {
         let reach = async {
-            let (client, namespace) = api::connect(&settings, &limits, None).await?;
-            let names = Names::new(&settings);
-            let api = NodeApi::new(client, &namespace, node, &names, limits);
+            let api = NodeApi::connect(&settings, node, limits).await?;
             reach(&api, limits).await
         };
         match reach.await {
-            Ok(Reach::Others(other)) => tracing::warn!(
+            Ok(Some((other, None))) => tracing::warn!(
                 other,
                 "the agent's token could write other Nodes than its own: nothing holds it; add the component admission-policy (docs/security.md)"
             ),
-            Ok(Reach::Held(by)) => {
+            Ok(Some((_, Some(by)))) => {
                 tracing::info!(by, "the agent's token writes no Node but its own")
             }
-            Ok(Reach::NoOther) => {}
+            Ok(None) => {}
             Err(error) if error.is_final() => {
                 tracing::debug!(%error, "whether other Nodes could be written is unknown");
             }
@@ -59,49 +46,50 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
     }
 }
 
-/// Lists two nodes and tries an empty patch, in a dry run, on the one that is not the agent's own.
+/// Lists two nodes and tries an empty patch, in a dry run, on the one that is not the agent's own: its
+/// name, and what refused the patch, if something did. `None`: there is only one Node.
 ///
 /// # Errors
 /// When the server does not answer in time, or refuses the list.
-pub async fn reach(api: &NodeApi, limits: Limits) -> ApiResult<Reach> {
-    let nodes = api.nodes();
+pub async fn reach(
+    api: &NodeApi,
+    limits: Limits,
+) -> ApiResult<Option<(String, Option<&'static str>)>> {
+    let nodes = &api.nodes;
     let two = ListParams::default().limit(2);
     let some = bounded("list two nodes", limits.list_deadline, nodes.list(&two)).await?;
     let names = some.items.into_iter().filter_map(|node| node.metadata.name);
-    let Some(other) = names.into_iter().find(|name| name != api.node()) else {
-        return Ok(Reach::NoOther);
+    let Some(other) = names.into_iter().find(|name| *name != api.node) else {
+        return Ok(None);
     };
-    let params = PatchParams {
-        dry_run: true,
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
-    };
+    let params = PatchParams::apply(FIELD_MANAGER).dry_run();
     let nothing = Patch::Merge(serde_json::json!({}));
     let request = nodes.patch(&other, &params, &nothing);
     match bounded("try another Node", limits.deadline, request).await {
-        Ok(_) => Ok(Reach::Others(other)),
-        Err(error) if refuses(&error) => Ok(Reach::Held(mechanism(&error.message))),
-        Err(error) => Err(error),
+        Ok(_) => Ok(Some((other, None))),
+        Err(error) => match refused_by(&error) {
+            Some(by) => Ok(Some((other, Some(by)))),
+            None => Err(error),
+        },
     }
 }
 
-/// Whether the write was refused, rather than failed. A policy answers 422 unless it names another
-/// reason, a webhook 400 unless it names another code.
-fn refuses(error: &ApiError) -> bool {
-    matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Invalid)
-        || error.message.contains(WEBHOOK)
+/// What refused the write, by the server's words; `None` where it failed otherwise. A policy answers 422
+/// unless it names another reason, a webhook 400 unless it names another code.
+fn refused_by(error: &ApiError) -> Option<&'static str> {
+    const KNOWN: [(&str, &str); 3] = [
+        ("ValidatingAdmissionPolicy", "admission policy"),
+        (WEBHOOK, "admission webhook"),
+        ("impersonate", "constrained impersonation"),
+    ];
+    let is_refused = matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Invalid);
+    if !is_refused && !error.message.contains(WEBHOOK) {
+        return None;
+    }
+    let mut known = KNOWN.iter();
+    let known = known.find(|(part, _)| error.message.contains(part));
+    Some(known.map_or("RBAC or another authorizer", |(_, by)| by))
 }
 
 /// What the API server says where a webhook refuses.
 const WEBHOOK: &str = "admission webhook";
-
-/// What refused, by the server's words.
-fn mechanism(message: &str) -> &'static str {
-    let has = |part: &str| message.contains(part);
-    match () {
-        () if has("ValidatingAdmissionPolicy") => "admission policy",
-        () if has(WEBHOOK) => "admission webhook",
-        () if has("impersonate") => "constrained impersonation",
-        () => "RBAC or another authorizer",
-    }
-}

@@ -1,9 +1,9 @@
 //! The patches that bring the Node from what it carries to what it should carry. Pure.
 
-use super::desired::{Desired, WITHHELD, WantedCondition, WantedTaint};
-use super::names::{CONDITION, Names};
-use super::node::{NodeView, text};
-use super::settings::TaintEffect;
+use super::desired::{Desired, WITHHELD, WantedTaint};
+use super::names::CONDITION;
+use super::node::{Condition, NodeView, text};
+use super::settings::{ClusterSettings, TaintEffect};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,8 +66,7 @@ impl Patches {
 pub fn reconcile(
     node: &NodeView,
     desired: &Desired,
-    names: &Names,
-    effect: TaintEffect,
+    settings: &ClusterSettings,
     heartbeat: Duration,
     now: jiff::Timestamp,
 ) -> Patches {
@@ -81,8 +80,8 @@ pub fn reconcile(
     };
     Patches {
         labels: labels(desired, node).map(NodePatch::Labels),
-        stray_labels: stray_labels(desired, node, names).map(NodePatch::StrayLabels),
-        taints: taints(desired, node, names, effect),
+        stray_labels: stray_labels(desired, node, settings).map(NodePatch::StrayLabels),
+        taints: taints(desired, node, settings),
         condition: condition.map(|(why, body)| (why, NodePatch::Condition(body))),
     }
 }
@@ -127,8 +126,8 @@ fn labels(desired: &Desired, node: &NodeView) -> Option<Value> {
 
 /// Merge patch that removes labels of ours that our manager does not own: put there by hand, or under
 /// a former prefix by another manager.
-fn stray_labels(desired: &Desired, node: &NodeView, names: &Names) -> Option<Value> {
-    let ours = node.labels.keys().filter(|key| names.is_own_label(key));
+fn stray_labels(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Option<Value> {
+    let ours = node.labels.keys().filter(|key| settings.is_own_label(key));
     let is_meant =
         |key: &&String| desired.labels.contains_key(*key) || node.owned_labels.contains(key);
     let strays = ours.filter(|key| !is_meant(key));
@@ -149,7 +148,7 @@ pub enum ConditionWrite {
 
 /// Strategic merge patch of our condition, and why it is due.
 fn condition(
-    wanted: &WantedCondition,
+    wanted: &Condition,
     node: &NodeView,
     now: jiff::Timestamp,
     heartbeat: Duration,
@@ -201,15 +200,10 @@ fn seconds(at: jiff::Timestamp) -> String {
 
 /// The patch of our taints, guarded by the list as it was found, and where our taint is added by the
 /// version of the object as well: see [`super::budget`].
-fn taints(
-    desired: &Desired,
-    node: &NodeView,
-    names: &Names,
-    effect: TaintEffect,
-) -> Option<TaintPatch> {
-    let ours = names.taint();
-    let joins = |taint: &Value| names.is_startup_taint(text(taint, "key"));
-    let wanted = wanted_taints(desired, node, names, effect);
+fn taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Option<TaintPatch> {
+    let ours = settings.taint();
+    let joins = |taint: &Value| settings.is_startup_taint(text(taint, "key"));
+    let wanted = wanted_taints(desired, node, settings);
     let found = node.taints.as_deref().unwrap_or_default();
     if wanted == found {
         return None;
@@ -237,21 +231,16 @@ fn taints(
 }
 
 /// The taints as they should be: others' as they are, ours once.
-fn wanted_taints(
-    desired: &Desired,
-    node: &NodeView,
-    names: &Names,
-    effect: TaintEffect,
-) -> Vec<Value> {
-    let ours = names.taint();
-    let former = names.former_taints();
+fn wanted_taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Vec<Value> {
+    let (ours, former) = (settings.taint(), settings.former_taints());
+    let effect = settings.taint_effect;
     let keep = desired.taint == WantedTaint::Keep;
     let mut wanted: Vec<Value> = Vec::new();
     let mut placed = false;
     for taint in node.taints() {
         let key = text(taint, "key");
         let keep = if key == ours {
-            if let WantedTaint::Present { value } = &desired.taint
+            if let WantedTaint::Present(value) = &desired.taint
                 && !placed
             {
                 wanted.push(as_wanted(taint, &ours, value, effect));
@@ -262,13 +251,13 @@ fn wanted_taints(
             keep
         } else {
             // The startup taint is ended by proof, or replaced by ours in this very patch.
-            !names.is_startup_taint(key) || !(desired.end_startup || desired.taint.is_present())
+            !settings.is_startup_taint(key) || !(desired.end_startup || desired.taint.is_present())
         };
         if keep {
             wanted.push(taint.clone());
         }
     }
-    if let WantedTaint::Present { value } = &desired.taint
+    if let WantedTaint::Present(value) = &desired.taint
         && !placed
     {
         wanted.push(as_wanted(&json!({}), &ours, value, effect));

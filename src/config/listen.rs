@@ -57,16 +57,12 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Text that is not a listen address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not an address to listen on: {0:?}; write it as :9949, 127.0.0.1:9949 or [::1]:9949")]
-pub struct BadListen(pub String);
-
 impl FromStr for Listen {
-    type Err = BadListen;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || BadListen(text.to_string());
+        let right = "write it as :9949, 127.0.0.1:9949 or [::1]:9949";
+        let bad = || format!("not an address to listen on: {text:?}; {right}");
         let (address, port) = text.rsplit_once(':').ok_or_else(bad)?;
         if !port.bytes().all(|b| b.is_ascii_digit()) {
             return Err(bad());

@@ -114,7 +114,7 @@ impl Loaded {
 pub fn load(
     matches: &ArgMatches,
     host_name: impl FnOnce(&Path) -> Option<String>,
-) -> Result<Loaded, Vec<Complaint>> {
+) -> Result<Loaded, Vec<String>> {
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .map(|(name, value)| (name, value.to_string_lossy().into_owned()));
@@ -122,7 +122,8 @@ pub fn load(
     let named = matches.try_get_one::<String>("config").ok().flatten();
     let path = named.cloned().or_else(|| variable("SELVAGE_CONFIG"));
     let file = path.map(|path| (path.clone(), read(Path::new(&path))));
-    let mut loaded = merge(matches, environment, file)?;
+    let loaded = merge(matches, environment, file);
+    let mut loaded = loaded.map_err(|all| Vec::from_iter(all.iter().map(ToString::to_string)))?;
     loaded.resolve_node_name(variable("NODE_NAME"), host_name);
     Ok(loaded)
 }

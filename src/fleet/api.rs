@@ -6,7 +6,7 @@ use super::{FleetNode, mute};
 use crate::cluster::Limits;
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind, bounded};
-use crate::cluster::names::Names;
+use crate::cluster::names;
 use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
 use crate::report::text::Style;
@@ -29,7 +29,8 @@ const AGENTS: &str = "app.kubernetes.io/name=selvage,app.kubernetes.io/component
 /// The Nodes of a cluster.
 pub struct FleetApi {
     client: Client,
-    names: Names,
+    /// All Nodes.
+    pub nodes: Api<NodeObject>,
     settings: ClusterSettings,
     limits: Limits,
 }
@@ -38,21 +39,16 @@ impl FleetApi {
     /// By a client and the settings that the agents have, too.
     pub fn new(client: Client, settings: &ClusterSettings, limits: Limits) -> Self {
         FleetApi {
+            nodes: Api::all_with(client.clone(), &resource()),
             client,
-            names: Names::new(settings),
             settings: settings.clone(),
             limits,
         }
     }
 
-    /// All Nodes, for a watch.
-    pub fn nodes(&self) -> Api<NodeObject> {
-        Api::all_with(self.client.clone(), &resource())
-    }
-
     /// A Node as a row of the table.
     pub fn row(&self, object: &NodeObject) -> FleetNode {
-        FleetNode::of(NodeView::of(object), &self.names, &self.settings)
+        FleetNode::of(NodeView::of(object), &self.settings)
     }
 
     /// The Nodes that a label selector matches, page by page.
@@ -63,7 +59,7 @@ impl FleetApi {
         let mut rows = Vec::new();
         let params = ListParams::default().labels(selector).limit(PAGE);
         let take = |node: NodeObject| rows.push(self.row(&node));
-        each("list the nodes", &self.nodes(), params, self.limits, take).await?;
+        each("list the nodes", &self.nodes, params, self.limits, take).await?;
         Ok(rows)
     }
 
@@ -112,10 +108,10 @@ impl FleetApi {
         until: Option<Timestamp>,
     ) -> ApiResult<Option<String>> {
         const WHAT: &str = "write the mute annotation";
-        let key = self.names.mute();
+        let key = self.settings.own(names::MUTE);
         let mut conflict = None;
         for _ in 0..ATTEMPTS {
-            let found = self.ask("read the Node", self.nodes().get(node)).await?;
+            let found = self.ask("read the Node", self.nodes.get(node)).await?;
             let had = found.metadata.annotations.as_ref();
             let had = had.and_then(|all| all.get(&key));
             let text = match targets {
@@ -146,8 +142,8 @@ impl FleetApi {
     /// When the server refuses, or does not answer in time.
     pub async fn accept(&self, node: &str, at: Timestamp) -> ApiResult<()> {
         const WHAT: &str = "write the accept annotation";
-        let found = self.ask("read the Node", self.nodes().get(node)).await?;
-        let key = self.names.accept();
+        let found = self.ask("read the Node", self.nodes.get(node)).await?;
+        let key = self.settings.own(names::ACCEPT);
         let had = found.metadata.annotations;
         let had: Option<Timestamp> = had.and_then(|all| all.get(&key)?.parse().ok());
         let after = had.and_then(|had| had.checked_add(SignedDuration::from_secs(1)).ok());
@@ -163,16 +159,14 @@ impl FleetApi {
         text: Option<&str>,
         version: Option<String>,
     ) -> ApiResult<()> {
-        let params = PatchParams {
-            field_manager: Some(MANAGER.into()),
-            ..PatchParams::default()
-        };
+        let params = PatchParams::apply(MANAGER);
         let mut patch = json!({"metadata": {"annotations": {key: text}}});
         if let (Some(version), Some(metadata)) = (version, patch.pointer_mut("/metadata")) {
             metadata["resourceVersion"] = version.into();
         }
-        let (nodes, patch) = (self.nodes(), Patch::Merge(patch));
-        self.ask(what, nodes.patch(node, &params, &patch)).await?;
+        let patch = Patch::Merge(patch);
+        let request = self.nodes.patch(node, &params, &patch);
+        self.ask(what, request).await?;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ pub mod text;
 pub mod watched;
 
 use crate::cluster::desired::WITHHELD;
-use crate::cluster::names::{self, Names};
+use crate::cluster::names;
 use crate::cluster::node::{Condition, NodeView};
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::settings::ClusterSettings;
@@ -136,23 +136,23 @@ fn attributes(node: &NodeView) -> Vec<Attribute> {
 
 impl FleetNode {
     /// What a Node object says.
-    pub fn of(node: NodeView, names: &Names, settings: &ClusterSettings) -> Self {
-        let own = |name: &str| node.labels.get(&names.own(name)).cloned();
+    pub fn of(node: NodeView, settings: &ClusterSettings) -> Self {
+        let own = |name: &str| node.labels.get(&settings.own(name)).cloned();
         let label = |name: &str| own(name).unwrap_or_default();
         let condition = node.condition.clone().unwrap_or_default();
-        let mute = node.annotations.get(&names.mute());
+        let mute = node.annotations.get(&settings.own(names::MUTE));
         let muted = Mutes::parse(mute.map_or("", String::as_str), |_| true).until;
         // A word of a later version is at least a verdict.
         let state = own(names::FABRIC).filter(|word| !word.is_empty());
         let known = |word: String| State::ALL.into_iter().find(|state| state.as_str() == word);
         let state = state.map(|word| known(word).unwrap_or(State::Unknown));
         let taint = match () {
-            () if node.is_tainted(names) => Taint::Applied,
-            () if node.is_joining(names) => Taint::Startup,
+            () if node.is_tainted(settings) => Taint::Applied,
+            () if node.is_joining(settings) => Taint::Startup,
             () if condition.message.contains(WITHHELD) => Taint::Withheld,
             () => Taint::None,
         };
-        let group = NodeGroup::new(settings, names, &node.labels);
+        let group = NodeGroup::new(settings, &node.labels);
         FleetNode {
             attributes: attributes(&node),
             node: node.name,

@@ -41,10 +41,9 @@ fn labelled(mut node: Value, labels: &[(&str, &str)]) -> Value {
 
 fn fleet(nodes: &[Value]) -> Fleet {
     let settings = ClusterSettings::default();
-    let names = Names::new(&settings);
     let row = |node: &Value| {
         let node = serde_json::from_value(node.clone()).unwrap();
-        FleetNode::of(NodeView::of(&node), &names, &settings)
+        FleetNode::of(NodeView::of(&node), &settings)
     };
     summarise(nodes.iter().map(row).collect(), &settings, at(NOW))
 }
@@ -53,12 +52,11 @@ fn fleet(nodes: &[Value]) -> Fleet {
 fn a_heartbeat_alone_changes_nothing_on_the_screen() {
     use kube::runtime::watcher::Event;
     let settings = ClusterSettings::default();
-    let names = Names::new(&settings);
     let mut watched = watched::Watched::default();
     let mut changes = |event: fn(NodeObject) -> Event<NodeObject>, node: &Value| {
         watched.changed = false;
         let event = event(serde_json::from_value(node.clone()).unwrap());
-        let row = |node: &NodeObject| FleetNode::of(NodeView::of(node), &names, &settings);
+        let row = |node: &NodeObject| FleetNode::of(NodeView::of(node), &settings);
         watched.take(event, row);
         (watched.changed, watched.complete, watched.nodes.len())
     };

@@ -5,7 +5,8 @@ use super::{Fleet, FleetNode, ORDER, Taint};
 use crate::report::State;
 use crate::report::text::Style;
 use crate::report::text::writer::{Page, clean, count, widths};
-use jiff::Timestamp;
+use crate::units::span_text;
+use jiff::{SignedDuration, Timestamp};
 
 /// Widest screen that is made use of, in columns.
 const WIDEST: usize = 400;
@@ -205,11 +206,8 @@ fn age(moment: Option<Timestamp>, now: Timestamp) -> String {
     let Some(moment) = moment else {
         return String::new();
     };
-    let seconds = now.duration_since(moment).as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
+    let age = now.duration_since(moment).max(SignedDuration::ZERO);
+    span_text(age.unsigned_abs())
+        .replace("min", "m")
+        .replace(' ', "")
 }

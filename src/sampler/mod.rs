@@ -6,42 +6,24 @@ pub mod schedule;
 pub mod sources;
 
 use crate::clock::Clock;
-use crate::config::Intervals;
-use crate::glob::{self, Glob};
+use crate::config::Config;
 use crate::host::Host;
-use crate::observe::history::ports_of;
+use crate::observe::history::{Memory, ports_of};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
-use crate::units::{DeviceKey, Millis, PortKey};
+use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
-use schedule::{Pace, Schedule, Subject};
+use schedule::{Began, Pace, Schedule, Subject};
 use sources::{Inventory, Reader, SOURCES, Sample, Scope, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The first full window waits so long for a bus whose read is slow, as on a busy machine: without its
 /// facts no node is ready.
 const FIRST_BUS_WITHIN: Duration = Duration::from_secs(60);
-
-/// How often each source is read, and what is left alone.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Time between reads of each source, and the deadline of one read.
-    pub intervals: Intervals,
-    /// Ask RDMA netlink where the kernel has it.
-    pub netlink: bool,
-    /// Only the counters that checks and metrics use (each PMA file is a firmware command).
-    pub essential_only: bool,
-    /// Devices whose PMA counters are never opened: name globs.
-    pub exclude: Vec<Glob>,
-    /// Receive LLDP.
-    pub lldp: bool,
-    /// Ask the other ends of InfiniBand ports.
-    pub umad: bool,
-}
 
 /// State of a source that is followed elsewhere: the kernel log, pods' logs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,47 +61,33 @@ struct Done {
     took: Duration,
 }
 
-/// When a worker began the read; also tells this reader's reads from those of another one.
-type Began = Arc<OnceLock<Millis>>;
-
-/// A subject's reader, unless it is out on a read, and its last read.
-struct ReaderSlot {
-    reader: Option<Reader>,
-    began: Began,
-}
-
 /// Reads the node's sources and keeps the snapshot of what they gave.
 pub struct Sampler {
     host: Arc<Host>,
-    plan: Plan,
+    /// How often each source is read, and what is left alone.
+    config: Config,
     clock: Clock,
     schedule: Schedule,
-    readers: BTreeMap<Subject, ReaderSlot>,
+    /// Every subject's reader, unless it is out on a read.
+    readers: BTreeMap<Subject, Option<Reader>>,
     snapshot: Snapshot,
     /// Ports whose PMA counters must not be opened.
     restricted: BTreeSet<PortKey>,
     newly_restricted: bool,
     /// Network devices as last enumerated.
     netdevs: BTreeSet<String>,
-    /// What an earlier run of this boot saw, until the first sample has been compared with it.
-    remembered: Remembered,
+    /// Devices and GPUs (by address) that an earlier run of this boot saw, until the first sample has been
+    /// compared with them.
+    remembered_devices: BTreeSet<DeviceKey>,
+    remembered_gpus: BTreeSet<String>,
     pool: Pool<Done>,
-}
-
-/// Devices and GPUs (by address) that an earlier run saw.
-#[derive(Debug, Clone, Default)]
-pub struct Remembered {
-    /// Keys of RDMA devices.
-    pub devices: BTreeSet<DeviceKey>,
-    /// PCI addresses of GPUs.
-    pub gpus: BTreeSet<String>,
 }
 
 impl Sampler {
     /// A sampler of `host`, in the boot of `boot_id`. `restricted` names ports that earlier runs found restricted.
     pub fn new(
         host: Arc<Host>,
-        plan: Plan,
+        config: Config,
         clock: Clock,
         boot_id: Option<String>,
         restricted: impl IntoIterator<Item = PortKey>,
@@ -137,8 +105,9 @@ impl Sampler {
             restricted: restricted.into_iter().collect(),
             newly_restricted: false,
             netdevs: BTreeSet::new(),
-            remembered: Remembered::default(),
-            plan,
+            remembered_devices: BTreeSet::new(),
+            remembered_gpus: BTreeSet::new(),
+            config,
             pool: Pool::default(),
         };
         for source in SOURCES.iter().filter(|source| source.scope == Scope::Node) {
@@ -149,8 +118,9 @@ impl Sampler {
 
     /// Missing devices and GPUs of this are looked for a few times more before the first full window
     /// ends: a restart of the agent does not count as a recovery.
-    pub fn remember(&mut self, remembered: Remembered) {
-        self.remembered = remembered;
+    pub fn remember(&mut self, memory: &Memory) {
+        self.remembered_devices = memory.devices.keys().cloned().collect();
+        self.remembered_gpus = memory.gpus.iter().cloned().collect();
     }
 
     /// Facts as of the last call of [`Sampler::run_until_change`].
@@ -220,13 +190,6 @@ impl Sampler {
             .collect();
         self.pool.submit(now, work);
         self.pool.attend(now);
-        for (subject, slot) in &self.readers {
-            if slot.reader.is_none()
-                && let Some(at) = slot.began.get()
-            {
-                self.schedule.began(subject, *at);
-            }
-        }
         if self.schedule.mark_stalled(now) {
             return true;
         }
@@ -254,7 +217,7 @@ impl Sampler {
         }
         let devices = self.snapshot.devices.as_ref();
         let inventory = Inventory {
-            plan: &self.plan,
+            config: &self.config,
             devices: devices.map_or(&[], |devices| devices.value.as_slice()),
             netdevs: &self.netdevs,
             restricted: &self.restricted,
@@ -263,23 +226,17 @@ impl Sampler {
             return;
         };
         let pace = Pace {
-            interval: (source.interval)(&self.plan.intervals).duration(),
-            deadline: self.plan.intervals.deadline.duration(),
+            interval: (source.interval)(&self.config.intervals).duration(),
+            deadline: self.config.intervals.deadline.duration(),
         };
-        let slot = ReaderSlot {
-            reader: Some(reader),
-            began: Began::default(),
-        };
-        self.readers.insert(subject.clone(), slot);
+        self.readers.insert(subject.clone(), Some(reader));
         self.schedule.add(subject, pace, self.clock.now());
     }
 
     /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
     fn work(&mut self, subject: Subject) -> Option<pool::Job<Done>> {
-        let slot = self.readers.get_mut(&subject)?;
-        let mut reader = slot.reader.take()?;
-        let began = Began::default();
-        slot.began = Arc::clone(&began);
+        let mut reader = self.readers.get_mut(&subject)?.take()?;
+        let began = Arc::clone(self.schedule.began(&subject)?);
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
         let vital = sources::source(subject.source).vital;
@@ -307,10 +264,11 @@ impl Sampler {
     /// Merges a finished read. True if facts or the source's health have changed.
     fn merge(&mut self, done: Done) -> bool {
         // Another reader's belongs to a device that has gone or was re-registered.
-        match self.readers.get_mut(&done.subject) {
-            Some(slot) if Arc::ptr_eq(&slot.began, &done.began) => slot.reader = Some(done.reader),
-            _ => return false,
+        let began = self.schedule.began(&done.subject);
+        if !began.is_some_and(|began| Arc::ptr_eq(began, &done.began)) {
+            return false;
         }
+        self.readers.insert(done.subject.clone(), Some(done.reader));
         let now = self.clock.now();
         let (subject, sample) = (done.subject, done.sample);
         let health_changed = self.schedule.end(&subject, now, done.took, sample.ended);
@@ -420,23 +378,15 @@ impl Sampler {
     /// Whether a first sample lacks what an earlier run saw.
     fn lacks_remembered(&mut self, subject: &Subject) -> bool {
         match (subject.source, &self.snapshot.devices, &self.snapshot.pci) {
-            ("devices", Some(now), _) => std::mem::take(&mut self.remembered.devices)
+            ("devices", Some(now), _) => std::mem::take(&mut self.remembered_devices)
                 .iter()
                 .any(|key| !now.value.iter().any(|device| device.key == *key)),
-            ("pci", _, Some(now)) => std::mem::take(&mut self.remembered.gpus)
+            ("pci", _, Some(now)) => std::mem::take(&mut self.remembered_gpus)
                 .iter()
                 .any(|address| !now.value.gpus.iter().any(|gpu| gpu.to_string() == *address)),
             _ => false,
         }
     }
-}
-
-/// Whether the operator excludes the device from counter reads, by name or PCI address.
-pub fn excluded(exclude: &[Glob], device: &RdmaDevice) -> bool {
-    glob::any_matches(exclude, &device.name)
-        || device
-            .pci
-            .is_some_and(|pci| glob::any_matches(exclude, &pci.to_string()))
 }
 
 #[cfg(test)]

@@ -87,23 +87,21 @@ impl<R> Shared<R> {
 impl<R> Default for Pool<R> {
     /// A pool without workers; the first job starts the first one.
     fn default() -> Self {
-        let state = State {
-            queue: BTreeMap::new(),
-            submitted: 0,
-            done: Vec::new(),
-            urgent: false,
-            workers: 0,
-            others: 0,
-            idle: false,
-            closed: false,
-        };
-        let shared = Shared {
-            state: Mutex::new(state),
-            news: Notify::new(),
-            work: Condvar::new(),
-        };
         Pool {
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared {
+                state: Mutex::new(State {
+                    queue: BTreeMap::new(),
+                    submitted: 0,
+                    done: Vec::new(),
+                    urgent: false,
+                    workers: 0,
+                    others: 0,
+                    idle: false,
+                    closed: false,
+                }),
+                news: Notify::new(),
+                work: Condvar::new(),
+            }),
             attend: None,
         }
     }

@@ -1,11 +1,11 @@
 //! When each subject is read next. Pure: time comes in, decisions go out.
 
-use super::sources::{Ended, source};
-use crate::observe::reading::Fault;
+use super::sources::source;
+use crate::observe::reading::{Fault, Reading};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// One thing that is read as a whole, independently of every other: a source with the device or
@@ -53,6 +53,10 @@ pub struct Pace {
     pub deadline: Duration,
 }
 
+/// When a worker began a read, which it notes itself; tells the reads of a subject apart from those of one
+/// that had its name before.
+pub type Began = Arc<OnceLock<Millis>>;
+
 /// One subject's place in the schedule.
 #[derive(Debug, Clone, Default)]
 pub struct Slot {
@@ -60,8 +64,8 @@ pub struct Slot {
     due: Millis,
     /// Queued to be read.
     started: Option<Millis>,
-    /// A worker started it.
-    began: Option<Millis>,
+    /// When a worker began it.
+    began: Began,
     /// Why it is not being read though it is due.
     pub idle: Option<Idle>,
     extra: Vec<Millis>,
@@ -139,11 +143,6 @@ impl Schedule {
         self.slots.contains_key(subject)
     }
 
-    /// Every subject with its slot.
-    pub fn slots(&self) -> impl Iterator<Item = (&Subject, &Slot)> {
-        self.slots.iter()
-    }
-
     /// An event says that the subject may have changed: read now, and a few times soon after.
     pub fn wake(&mut self, subject: &Subject, now: Millis) {
         if let Some(slot) = self.slots.get_mut(subject) {
@@ -203,7 +202,7 @@ impl Schedule {
                 slot.due = next_due(slot.due, slot.pace.interval, now);
             }
             slot.started = Some(now);
-            slot.began = None;
+            slot.began = Began::default();
             due.push(subject.clone());
         }
         due
@@ -223,18 +222,19 @@ impl Schedule {
         }
     }
 
-    /// A worker started the read: its deadline counts from here.
-    pub fn began(&mut self, subject: &Subject, at: Millis) {
-        if let Some(slot) = self.slots.get_mut(subject)
-            && slot.started.is_some()
-        {
-            slot.began = Some(at);
-            slot.idle = None;
-        }
+    /// Where the worker that reads the subject notes when it began: its deadline counts from there.
+    pub fn began(&self, subject: &Subject) -> Option<&Began> {
+        self.slots.get(subject).map(|slot| &slot.began)
     }
 
     /// A read ended. True if the source's health differs from before, or this was its first answer.
-    pub fn end(&mut self, subject: &Subject, now: Millis, took: Duration, ended: Ended) -> bool {
+    pub fn end(
+        &mut self,
+        subject: &Subject,
+        now: Millis,
+        took: Duration,
+        ended: Reading<()>,
+    ) -> bool {
         let Some(slot) = self.slots.get_mut(subject) else {
             return false;
         };
@@ -244,10 +244,10 @@ impl Schedule {
         slot.started = None;
         slot.ended += 1;
         health.micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        health.absent = ended == Ended::Absent;
+        health.absent = ended == Reading::Absent;
         match ended {
-            Ended::Failed(fault) => health.fault = Some(fault),
-            Ended::Ok | Ended::Absent => health.last_ok = Some(now),
+            Reading::Failed(fault) => health.fault = Some(fault),
+            _ => health.last_ok = Some(now),
         }
         slot.ended == 1 || was_out || before != (health.absent, health.fault.clone())
     }
@@ -258,12 +258,13 @@ impl Schedule {
         let mut any = false;
         for slot in self.slots.values_mut() {
             let deadline = slot.pace.deadline;
-            match (slot.started, slot.began) {
-                (Some(_), Some(began))
-                    if slot.health.stalled_since.is_none() && now.since(began) >= deadline =>
-                {
-                    slot.health.stalled_since = Some(began);
-                    any = true;
+            match (slot.started, slot.began.get().copied()) {
+                (Some(_), Some(began)) => {
+                    slot.idle = None;
+                    if slot.health.stalled_since.is_none() && now.since(began) >= deadline {
+                        slot.health.stalled_since = Some(began);
+                        any = true;
+                    }
                 }
                 (Some(started), None) if slot.idle.is_none() && now.since(started) >= deadline => {
                     slot.idle = Some(Idle::NoReader);
@@ -280,12 +281,13 @@ impl Schedule {
         self.slots
             .values()
             .filter(|slot| slot.health.stalled_since.is_none() && slot.idle.is_none())
-            .map(|slot| match slot.began.or(slot.started) {
-                Some(out) if slot.started.is_some() => out.plus(slot.pace.deadline),
-                _ => slot
-                    .extra
-                    .first()
-                    .map_or(slot.due, |extra| slot.due.min(*extra)),
+            .map(|slot| match (slot.started, slot.extra.first()) {
+                (Some(started), _) => {
+                    let began = slot.began.get().copied();
+                    began.unwrap_or(started).plus(slot.pace.deadline)
+                }
+                (None, Some(extra)) => slot.due.min(*extra),
+                (None, None) => slot.due,
             })
             .min()
     }
@@ -332,7 +334,7 @@ const FOLLOWED_ELSEWHERE: [&str; 3] = ["kernel_log", "pod_logs", "log_files"];
 /// Brings the health of every scheduled source up to date; those followed elsewhere stay.
 pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
     let hung = schedule.hung();
-    let healths = schedule.slots().map(|(_, slot)| {
+    let healths = schedule.slots.values().map(|slot| {
         let mut health = slot.health.clone();
         health.fault = slot.idle.map(|idle| unread(idle, hung)).or(health.fault);
         (Arc::clone(&slot.key), health)

@@ -3,8 +3,8 @@
 //! A new source is a file in `source/`, a field of
 //! [`Snapshot`](crate::observe::snapshot::Snapshot), and a row here.
 
-use super::Plan;
-use crate::config::Intervals;
+use crate::config::{Config, Intervals};
+use crate::glob::any_matches;
 use crate::host::Host;
 use crate::observe::counters::{PmaSkip, PortCounters};
 use crate::observe::lldp::Advertisement;
@@ -72,20 +72,9 @@ pub type Reader = Box<dyn FnMut(&Host) -> Sample + Send>;
 /// not be read at all leave the last ones where they are: their age and the source's health show it.
 pub struct Sample {
     /// How the read went, for the source's own health.
-    pub ended: Ended,
+    pub ended: Reading<()>,
     /// Merges the facts and says what that changed.
     pub merge: Merge,
-}
-
-/// How a finished read went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// It gave facts, complete or in part.
-    Ok,
-    /// This kernel or tree does not have the source.
-    Absent,
-    /// It failed for this reason.
-    Failed(Fault),
 }
 
 /// What merging a sample led to.
@@ -119,7 +108,7 @@ pub type Merge = Box<dyn FnOnce(&mut Snapshot, Millis) -> Changes + Send>;
 /// What readers are made from.
 pub struct Inventory<'a> {
     /// How sources are to be read.
-    pub plan: &'a Plan,
+    pub config: &'a Config,
     /// RDMA devices as last enumerated.
     pub devices: &'a [RdmaDevice],
     /// Network devices of their ports, and those below them (legs of a bond).
@@ -191,7 +180,7 @@ pub fn source(name: &str) -> &'static Source {
 impl Sample {
     /// A read that ended so, merged by `merge`.
     pub fn of(
-        ended: Ended,
+        ended: Reading<()>,
         merge: impl FnOnce(&mut Snapshot, Millis) -> Changes + Send + 'static,
     ) -> Self {
         let merge = Box::new(merge);
@@ -201,7 +190,7 @@ impl Sample {
     /// A read that panicked: a bug of ours must not look like a healthy source.
     pub fn panicked() -> Self {
         let fault = Fault::other("the reader panicked; this is a bug in selvage");
-        Sample::of(Ended::Failed(fault), |_, _| Changes::default())
+        Sample::of(Reading::Failed(fault), |_, _| Changes::default())
     }
 }
 
@@ -209,19 +198,20 @@ fn stamped<T>(at: Millis, value: T) -> Arc<Stamped<T>> {
     Arc::new(Stamped { at, value })
 }
 
-fn ended<T>(reading: &Reading<T>) -> Ended {
+/// How a read went.
+fn ended<T>(reading: &Reading<T>) -> Reading<()> {
     match reading {
-        Reading::Value(_) | Reading::NotObservable => Ended::Ok,
-        Reading::Absent => Ended::Absent,
-        Reading::Failed(fault) => Ended::Failed(fault.clone()),
+        Reading::Value(_) | Reading::NotObservable => Reading::Value(()),
+        Reading::Absent => Reading::Absent,
+        Reading::Failed(fault) => Reading::Failed(fault.clone()),
     }
 }
 
 /// Failed if any part failed: a neighbour's good answer does not hide it.
-fn first_fault<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>) -> Ended {
+fn first_fault<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>) -> Reading<()> {
     let mut ends = readings.map(ended);
-    let failed = ends.find(|end| matches!(end, Ended::Failed(_)));
-    failed.unwrap_or(Ended::Ok)
+    let failed = ends.find(|end| matches!(end, Reading::Failed(_)));
+    failed.unwrap_or(Reading::Value(()))
 }
 
 fn device_of<'a>(inventory: &Inventory<'a>, key: &str) -> Option<&'a RdmaDevice> {
@@ -243,7 +233,7 @@ fn client_for(host: &Host, device: &RdmaDevice, netlink: bool) -> Option<(rdma::
 }
 
 fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
-    let netlink = inventory.plan.netlink;
+    let netlink = inventory.config.uses_netlink();
     let mut managers = BTreeMap::new();
     Some(Box::new(move |host| {
         let mut devices = infiniband::enumerate(host);
@@ -278,7 +268,7 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
     let netdevs = devices.value().map(|found| netdev::of_rdma(host, found));
     let unread = (devices.value().into_iter().flatten()).find_map(|device| device.unread.clone());
     let ended = match infiniband::left_out(host).or(unread) {
-        Some(fault) if devices.value().is_some() => Ended::Failed(fault),
+        Some(fault) if devices.value().is_some() => Reading::Failed(fault),
         _ => ended(&devices),
     };
     Sample::of(ended, move |snapshot, at| {
@@ -324,7 +314,7 @@ fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             link_sample(vec![(device.port_key(1), gvnic::read_link(host, &device))])
         }));
     }
-    let netlink = inventory.plan.netlink;
+    let netlink = inventory.config.uses_netlink();
     let mut reader = link::LinkReader::new(&device, RATE_EVERY);
     let mut client = None;
     Some(Box::new(move |host| {
@@ -370,16 +360,18 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         return None;
     }
     let device = device.clone();
-    let plan = inventory.plan;
-    let excluded = super::excluded(&plan.exclude, &device);
+    let config = inventory.config;
+    let excludes = |name: &str| any_matches(&config.counters.exclude, name);
+    let by_address = device.pci.is_some_and(|pci| excludes(&pci.to_string()));
+    let excluded = excludes(&device.name) || by_address;
     let skip = |port: u32| match excluded {
         true => Some(PmaSkip::Excluded),
         false => {
             (inventory.restricted.contains(&device.port_key(port))).then_some(PmaSkip::Restricted)
         }
     };
-    let mut reader = counters::CounterReader::new(&device, plan.essential_only, skip);
-    let (netlink, mut client) = (plan.netlink, None);
+    let mut reader = counters::CounterReader::new(&device, !config.counters.full, skip);
+    let (netlink, mut client) = (config.uses_netlink(), None);
     // Ports whose counters netlink has; the others are not asked again.
     let mut asked: BTreeSet<u32> = match excluded {
         true => BTreeSet::new(),
@@ -543,10 +535,11 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
         Sample::of(ended, move |snapshot, at| {
             // Without an answer no supplicant runs (any more).
             let found = found.value().cloned().unwrap_or_default();
-            let same = found.len() == snapshot.dot1x.len()
-                && (found.iter()).all(|(name, facts)| {
-                    snapshot.dot1x.get(name).is_some_and(|b| b.value == *facts)
-                });
+            let before = snapshot
+                .dot1x
+                .iter()
+                .map(|(name, facts)| (name, &facts.value));
+            let same = before.eq(&found);
             let found = found.into_iter();
             snapshot.dot1x = found
                 .map(|(name, facts)| (name, stamped(at, facts)))
@@ -558,7 +551,7 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
 
 fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     let names = inventory.netdevs.clone();
-    if !inventory.plan.lldp || names.is_empty() {
+    if !inventory.config.agent.lldp || names.is_empty() {
         return None;
     }
     let (mut listener, mut warned) = (None, false);
@@ -595,13 +588,13 @@ fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     let device = device_of(inventory, key)?.clone();
     let mut layers = device.ports.iter().map(|port| port.link_layer);
     // A virtual function of this host is not a rail.
-    if !inventory.plan.umad
+    if !inventory.config.agent.umad
         || device.function == Function::VirtualOfHost
         || !layers.any(|layer| layer == LinkLayer::Infiniband)
     {
         return None;
     }
-    let ttl = inventory.plan.intervals.umad.duration() * UMAD_HOLDS;
+    let ttl = inventory.config.intervals.umad.duration() * UMAD_HOLDS;
     Some(Box::new(move |host| {
         let found = umad::neighbors(host, &device);
         let ended = ended(&found);
@@ -631,22 +624,20 @@ fn gpudirect_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
 fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     let rdma: BTreeSet<Bdf> = inventory.devices.iter().filter_map(|d| d.pci).collect();
     let rdma: Vec<Bdf> = rdma.into_iter().collect();
-    Some(Box::new(move |host| pci_sample(pci::scan(host, &rdma))))
-}
-
-/// Merges a scan of the bus.
-pub(super) fn pci_sample(facts: Reading<PciFacts>) -> Sample {
-    Sample::of(ended(&facts), move |snapshot, at| {
-        let Reading::Value(facts) = facts else {
-            return Changes::default();
-        };
-        let before = snapshot.pci.replace(stamped(at, facts.clone()));
-        Changes {
-            changed: true,
-            doubt: worse_bus(before.as_ref().map(|before| &before.value), &facts),
-            ..Changes::default()
-        }
-    })
+    Some(Box::new(move |host| {
+        let facts = pci::scan(host, &rdma);
+        Sample::of(ended(&facts), move |snapshot, at| {
+            let Reading::Value(facts) = facts else {
+                return Changes::default();
+            };
+            let before = snapshot.pci.replace(stamped(at, facts.clone()));
+            Changes {
+                changed: true,
+                doubt: worse_bus(before.as_ref().map(|before| &before.value), &facts),
+                ..Changes::default()
+            }
+        })
+    }))
 }
 
 /// Puts a value in. True if it differs from the one before.

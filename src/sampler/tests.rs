@@ -1,21 +1,11 @@
 use super::*;
+use crate::config::RdmaSource;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::reading::Reading;
 use crate::source::testtree::TestTree;
-use sources::Ended;
+use crate::units::Millis;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn plan() -> Plan {
-    Plan {
-        intervals: Intervals::default(),
-        netlink: false,
-        essential_only: true,
-        exclude: Vec::new(),
-        lldp: false,
-        umad: false,
-    }
-}
 
 fn tree() -> TestTree {
     let tree = TestTree::new();
@@ -28,7 +18,9 @@ fn tree() -> TestTree {
 
 fn sampler(host: Host) -> Sampler {
     let clock = Clock::starting_at(Millis::from_secs(100));
-    Sampler::new(Arc::new(host), plan(), clock, None, [])
+    let mut config = Config::default();
+    config.agent.rdma_source = RdmaSource::Sysfs;
+    Sampler::new(Arc::new(host), config, clock, None, [])
 }
 
 /// Reads a subject here and now, and merges the result. Whether anything changed.
@@ -91,16 +83,17 @@ async fn what_an_earlier_run_saw_is_looked_for_before_the_first_window_ends() {
     for (device, doubt) in [("0000:19:00.0", false), ("0000:1a:00.0", true)] {
         let tree = tree();
         let mut sampler = sampler(tree.host());
-        sampler.remember(Remembered {
-            devices: BTreeSet::from([DeviceKey(device.into())]),
-            gpus: BTreeSet::new(),
+        let seen = (DeviceKey(device.into()), Default::default());
+        sampler.remember(&Memory {
+            devices: BTreeMap::from([seen]),
+            ..Memory::default()
         });
         read(&mut sampler, devices());
         let now = sampler.clock.now();
         let in_doubt = sampler.schedule.in_doubt(&devices(), now);
         assert_eq!(in_doubt, doubt, "{device}");
         // Told once: later looks compare with each other.
-        assert!(sampler.remembered.devices.is_empty());
+        assert!(sampler.remembered_devices.is_empty());
     }
 }
 
@@ -134,7 +127,7 @@ async fn an_interface_that_is_renamed_is_looked_for_at_once() {
             &devices(),
             sampler.clock.now().plus(SECOND),
             SECOND,
-            Ended::Ok,
+            Reading::Value(()),
         );
     }
 }

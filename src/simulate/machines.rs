@@ -18,9 +18,13 @@ use toml::{Table, Value};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
+    root_port: PciSpec,
+    switch_port: PciSpec,
     gpus: BTreeMap<String, Gpu>,
     nics: BTreeMap<String, Nic>,
     ports: BTreeMap<String, PortKind>,
+    /// Kernel modules that are loaded together, by a name that stands for them in `modules`.
+    modules: BTreeMap<String, Vec<ModuleSpec>>,
     /// Places that several machines have, by a name that stands for them in `at`.
     places: BTreeMap<String, Vec<String>>,
     machines: Vec<Table>,
@@ -40,43 +44,31 @@ const NVIDIA: u16 = 0x10de;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Gpu {
-    vendor: u16,
-    device: u16,
-    class: u32,
     model: String,
-    pcie: (u32, u32),
+    pci: PciSpec,
 }
 
 /// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Nic {
-    vendor: u16,
-    device: u16,
-    driver: String,
+    /// Its function; where it has no class of its own, that of Ethernet or InfiniBand. A virtual one has
+    /// no AER, and its link registers read zero (PCIe base specification, chapter on SR-IOV).
+    pci: PciSpec,
     /// What its ports are: `KIND_infiniband` or `KIND_ethernet` of `ports`.
     kind: String,
-    class: Option<u32>,
-    firmware: String,
-    hca_type: Option<String>,
-    board_id: Option<String>,
+    /// What its firmware says of it.
+    rdma: RdmaSpec,
     /// `rate` text of an RDMA port, or with the interface's Gb/s first.
     rate: String,
-    /// Whether its function has AER, which virtual ones have not.
-    aer: bool,
-    /// Generation and lanes; zeros for a virtual function, whose link registers read zero (PCIe base
-    /// specification, chapter on SR-IOV).
-    pcie: (u32, u32),
-    p2p: Option<String>,
 }
 
 /// What a driver shows of a port.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PortKind {
-    link_layer: String,
+    port: PortSpec,
     node_type: u32,
-    down_rate: Option<String>,
     /// Tables of `data/counters.toml`.
     pma: Option<Vec<String>>,
     hw: Option<Vec<String>>,
@@ -85,10 +77,8 @@ struct PortKind {
     ethtool: Option<(String, String)>,
     /// Whether the driver answers for DCB.
     dcb: bool,
-    gid_slots: u32,
     /// Text and type; `{guid}`, `{eui}` and the bytes of the `{address}` are the port's.
     gids: Vec<(String, String)>,
-    pkeys: Vec<u16>,
 }
 
 /// GPUs of one model.
@@ -129,14 +119,6 @@ struct NicGroup {
     from: usize,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RdmaModules {
-    drivers: Vec<String>,
-    /// Version where they are DOCA-OFED's.
-    ofed: Option<String>,
-}
-
 /// A machine as it is written down, without its name and the line about it: `about`, or `shape` where the
 /// name is an instance type. One without such a line is only a base for others.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -148,10 +130,8 @@ struct Machine {
     bridges: Vec<String>,
     gpus: Vec<GpuGroup>,
     nics: Vec<NicGroup>,
-    modules: Vec<ModuleSpec>,
-    rdma: RdmaModules,
+    modules: Vec<String>,
     nvidia: Option<NvidiaSpec>,
-    last_modules: Vec<ModuleSpec>,
     /// Devices that never had a cable.
     uncabled: Vec<String>,
     /// Devices whose link is down.
@@ -272,37 +252,22 @@ fn place(spec: &mut NodeSpec, text: &str) -> Option<Place> {
 }
 
 fn add_bridge(spec: &mut NodeSpec, place: Place) {
-    let id = match place.parent {
-        None => (0x8086, 0x352a),
-        Some(_) => (0x1000, 0xc030),
+    let kind = match place.parent {
+        None => &CATALOGUE.root_port,
+        Some(_) => &CATALOGUE.switch_port,
     };
-    let bridge = function(place, id, 0x06_0400, "pcieport", (5, 16));
+    let bridge = function(place, kind);
     spec.pci.entry(place.at.to_string()).or_insert(bridge);
 }
 
-fn function(
-    place: Place,
-    (vendor, device): (u16, u16),
-    class: u32,
-    driver: &str,
-    (generation, width): (u32, u32),
-) -> PciSpec {
-    let speed = match generation {
-        0 => "Unknown".to_string(),
-        _ => format!("{}.0 GT/s PCIe", 1 << generation),
-    };
+/// A function of this kind at a place, whose link is as good as it can be.
+fn function(place: Place, kind: &PciSpec) -> PciSpec {
     PciSpec {
         bdf: place.at,
         parent: place.parent,
-        vendor,
-        device,
-        class,
-        driver: Some(driver.into()),
         numa: place.numa,
-        link: (speed.clone(), width),
-        max_link: (speed, width),
-        aer: Some([0; 3]),
-        ..PciSpec::default()
+        max_link: kind.link.clone(),
+        ..kind.clone()
     }
 }
 
@@ -328,12 +293,18 @@ impl Machine {
         for group in &self.nics {
             self.add_nics(&mut spec, group);
         }
-        self.add_modules(&mut spec);
+        let modules = (self.modules.iter()).filter_map(|name| CATALOGUE.modules.get(name));
+        spec.modules.extend(modules.flatten().cloned());
+        spec.nvidia.clone_from(&self.nvidia);
+        if spec.has_module("nvidia_peermem") {
+            spec.memory_peers = Some(vec!["nv_mem".into()]);
+        }
+        spec.nvidia_fs = spec.has_module("nvidia_fs").then_some(0);
         for name in &self.down {
-            set_link_down(&mut spec, name);
+            set_link_down(&mut spec, name, true);
         }
         for name in &self.uncabled {
-            set_uncabled(&mut spec, name);
+            set_link_down(&mut spec, name, false);
         }
         for name in &self.restricted {
             let port = spec.port_mut(name).and_then(|port| port.pma.as_mut());
@@ -359,15 +330,12 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let is_listed = gpu.vendor == NVIDIA;
-            let driver = if is_listed { "nvidia" } else { "amdgpu" };
-            let id = (gpu.vendor, gpu.device);
-            let mut pci = function(place, id, gpu.class, driver, gpu.pcie);
+            let mut pci = function(place, &gpu.pci);
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
             self.add_pci(spec, pci);
             let n = spec.gpus.len();
-            if is_listed {
+            if gpu.pci.vendor == NVIDIA {
                 spec.gpus.push(GpuSpec {
                     bdf: place.at,
                     model: gpu.model.clone(),
@@ -388,13 +356,14 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            // Ethernet or, in the subclass, InfiniBand.
-            let class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
-            let (id, class) = ((nic.vendor, nic.device), nic.class.unwrap_or(class));
-            let driver = group.driver.as_ref().unwrap_or(&nic.driver);
-            let mut pci = function(place, id, class, driver, nic.pcie);
-            pci.aer = pci.aer.filter(|_| nic.aer);
-            pci.p2p.clone_from(&nic.p2p);
+            let mut pci = function(place, &nic.pci);
+            if pci.class == 0 {
+                // Ethernet or, in the subclass, InfiniBand.
+                pci.class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
+            }
+            if group.driver.is_some() {
+                pci.driver.clone_from(&group.driver);
+            }
             pci.physfn = group.pf;
             self.add_pci(spec, pci);
             if let Some(pf) = group.pf {
@@ -411,39 +380,6 @@ impl Machine {
             let (device, netdev) = (name(&group.device), name(&group.netdev));
             add_functions(spec, nic, group, place.at, (&device, &netdev));
         }
-    }
-
-    fn add_modules(&self, spec: &mut NodeSpec) {
-        let module = |name: &str, version: Option<&str>, taint: &str| ModuleSpec {
-            name: name.into(),
-            version: version.map(str::to_string),
-            taint: taint.into(),
-        };
-        let modules = &mut spec.modules;
-        modules.extend(self.modules.iter().cloned());
-        let ofed = self.rdma.ofed.as_deref();
-        if !self.rdma.drivers.is_empty() {
-            let drivers = self.rdma.drivers.iter().map(String::as_str);
-            let taint = if ofed.is_some() { "OE" } else { "" };
-            let names = ["ib_core", "ib_uverbs"].into_iter().chain(drivers);
-            modules.extend(names.map(|name| module(name, ofed, taint)));
-        }
-        if let Some(driver) = &self.nvidia {
-            let version = Some(driver.version.as_str());
-            let taint = if driver.open { "OE" } else { "POE" };
-            modules.push(module("nvidia", version, taint));
-            modules.push(module("gdrdrv", Some("2.4.4"), "OE"));
-            if driver.peermem {
-                modules.push(module("nvidia_peermem", version, taint));
-                spec.memory_peers = Some(vec!["nv_mem".into()]);
-            }
-            if driver.gds {
-                modules.push(module("nvidia_fs", Some("2.25.7"), "OE"));
-                spec.nvidia_fs = Some(0);
-            }
-            spec.nvidia = Some(driver.clone());
-        }
-        modules.extend(self.last_modules.iter().cloned());
     }
 }
 
@@ -487,14 +423,12 @@ fn add_functions(
             name: device.into(),
             pci,
             node_type: kind.node_type,
-            firmware: nic.firmware.clone(),
-            hca_type: nic.hca_type.clone(),
-            board_id: nic.board_id.clone(),
             guid,
             image_guid: if kind.has_netdev() { guid } else { 0 },
             uverbs: seed as u32 - 1,
             ports: vec![port],
             device_hw: table(&kind.device_hw, seed),
+            ..nic.rdma.clone()
         });
     }
     if !netdev.is_empty() {
@@ -521,7 +455,7 @@ fn table(tables: &Option<Vec<String>>, seed: u64) -> Option<Attrs> {
 impl PortKind {
     /// Whether a port belongs to an interface: EFA's do not.
     fn has_netdev(&self) -> bool {
-        self.link_layer != "Unknown"
+        self.port.link_layer != "Unknown"
     }
 }
 
@@ -568,31 +502,27 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
     let owner = bond.cloned().unwrap_or_else(|| netdev.to_string());
     let guid = guid(kind, seed);
     let address = format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff);
-    let gids = (kind.gids.iter().zip(0..)).map(|((gid, of_type), index)| GidSpec {
-        index,
+    let gids = kind.gids.iter().map(|(gid, of_type)| GidSpec {
         gid: gid
             .replace("{guid}", &groups(guid))
             .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
             .replace("{seed}", &format!("{seed:04x}"))
             .replace("{address}", &address),
         kind: of_type.clone(),
-        netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
+        netdev: (kind.port.link_layer == "Ethernet").then(|| owner.clone()),
     });
     PortSpec {
         number: 1,
-        link_layer: kind.link_layer.clone(),
         state: 4,
         phys: 5,
         rate: rate.into(),
-        down_rate: kind.down_rate.clone(),
         lid: u32::from(group.infiniband) * (0x100 + seed as u32),
         sm_lid: u32::from(group.infiniband),
         pma: table(&kind.pma, seed),
         hw: table(&kind.hw, seed),
         gids: gids.collect(),
-        gid_slots: kind.gid_slots,
-        pkeys: kind.pkeys.clone(),
         netdev: kind.has_netdev().then_some(owner),
+        ..kind.port.clone()
     }
 }
 
@@ -622,33 +552,28 @@ fn add_second_port(
     }
 }
 
-/// A link that lost its partner after boot.
-fn set_link_down(spec: &mut NodeSpec, device: &str) {
+/// A link that lost its partner after boot; or one that was never `cabled`, where nothing was counted but
+/// `lifespan`, which is a setting.
+fn set_link_down(spec: &mut NodeSpec, device: &str, cabled: bool) {
     let Some(port) = spec.port_mut(device) else {
         return;
     };
     set_link(port, false);
-    let netdev = port.netdev.clone().unwrap_or_default();
-    if let Some(netdev) = spec.netdev_mut(&netdev) {
-        netdev.carrier = false;
-        netdev.carrier_changes += 1;
-    }
-}
-
-/// A port that never had a link: nothing was counted but `lifespan`, which is a setting.
-fn set_uncabled(spec: &mut NodeSpec, device: &str) {
-    set_link_down(spec, device);
-    let Some(port) = spec.port_mut(device) else {
-        return;
-    };
-    let attrs = [&mut port.pma, &mut port.hw].into_iter().flatten();
-    for (_, attr) in attrs.flatten().filter(|(name, _)| *name != "lifespan") {
+    let attrs = [&mut port.pma, &mut port.hw]
+        .into_iter()
+        .flatten()
+        .flatten();
+    for (_, attr) in attrs.filter(|(name, _)| !cabled && *name != "lifespan") {
         if let Attr::Number(value) = attr {
             *value = 0;
         }
     }
     let netdev = port.netdev.clone().unwrap_or_default();
     if let Some(netdev) = spec.netdev_mut(&netdev) {
-        netdev.carrier_changes = 1;
+        netdev.carrier = false;
+        netdev.carrier_changes = match cabled {
+            true => netdev.carrier_changes + 1,
+            false => 1,
+        };
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Content of one counter file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub enum Attr {
     /// A decimal number.
     Number(u64),
@@ -45,33 +45,26 @@ pub struct NodeSpec {
     /// Interface of the default route.
     pub default_route: Option<String>,
     /// PCI functions by address: bridges, GPUs, NICs.
-    #[serde(skip)]
     pub pci: BTreeMap<String, PciSpec>,
     /// RDMA devices in the order in which the kernel registered them.
-    #[serde(skip)]
     pub rdma: Vec<RdmaSpec>,
     /// Network devices in the order of their interface index.
-    #[serde(skip)]
     pub netdevs: Vec<NetdevSpec>,
     /// GPUs as the NVIDIA driver lists them.
-    #[serde(skip)]
     pub gpus: Vec<GpuSpec>,
     /// The NVIDIA driver, where loaded.
-    #[serde(skip)]
     pub nvidia: Option<NvidiaSpec>,
     /// Loaded kernel modules, oldest first.
-    #[serde(skip)]
     pub modules: Vec<ModuleSpec>,
     /// Clients registered in `/sys/kernel/mm/memory_peers`; `None` where ib_core has no such interface.
-    #[serde(skip)]
     pub memory_peers: Option<Vec<String>>,
     /// Read errors that `/proc/driver/nvidia-fs/stats` reports; `None` where nvidia-fs is not loaded.
-    #[serde(skip)]
     pub nvidia_fs: Option<u64>,
 }
 
 /// A PCI function below /sys/bus/pci/devices.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PciSpec {
     /// Address of the function, such as `0000:18:00.0`.
     pub bdf: Bdf,
@@ -106,7 +99,8 @@ pub struct PciSpec {
 }
 
 /// An RDMA device below /sys/class/infiniband.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RdmaSpec {
     /// Device name, such as `mlx5_0`.
     pub name: String,
@@ -133,7 +127,8 @@ pub struct RdmaSpec {
 }
 
 /// One port of an RDMA device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PortSpec {
     /// Port number, from 1.
     pub number: u32,
@@ -155,7 +150,7 @@ pub struct PortSpec {
     pub pma: Option<Attrs>,
     /// `hw_counters/`; `None` where the driver has none for ports.
     pub hw: Option<Attrs>,
-    /// Occupied GID slots.
+    /// Occupied GID slots: the first ones of the table.
     pub gids: Vec<GidSpec>,
     /// Size of the GID table.
     pub gid_slots: u32,
@@ -166,10 +161,8 @@ pub struct PortSpec {
 }
 
 /// One occupied GID slot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GidSpec {
-    /// Index of the slot.
-    pub index: u32,
     /// Full text form of the GID.
     pub gid: String,
     /// `IB/RoCE v1` or `RoCE v2`.
@@ -179,7 +172,7 @@ pub struct GidSpec {
 }
 
 /// A network device below /sys/class/net.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct NetdevSpec {
     /// Name of the interface, such as `eth0`.
     pub name: String,
@@ -212,7 +205,7 @@ pub struct NetdevSpec {
 }
 
 /// One GPU of the NVIDIA driver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GpuSpec {
     /// Address of the function, such as `0000:18:00.0`.
     pub bdf: Bdf,
@@ -230,10 +223,6 @@ pub struct NvidiaSpec {
     pub version: String,
     /// Whether it is the open kernel module.
     pub open: bool,
-    /// Whether nvidia-peermem is loaded.
-    pub peermem: bool,
-    /// Whether nvidia-fs is loaded.
-    pub gds: bool,
 }
 
 /// A row of /proc/modules and its directory below /sys/module.
@@ -347,7 +336,7 @@ impl PortSpec {
     }
 
     pub(super) fn gid(&self, slot: u32) -> Option<&GidSpec> {
-        self.gids.iter().find(|gid| gid.index == slot)
+        self.gids.get(slot as usize)
     }
 }
 

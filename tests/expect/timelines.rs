@@ -71,7 +71,7 @@ fn play(timeline: &Timeline) -> Played {
                     seen = snapshot(&spec, Millis(0));
                 }
                 AgentRestarts => {
-                    (agent, started) = (judge(agent.memory()), now);
+                    (agent, started) = (judge(agent.history.memory()), now);
                     hold = TaintHysteresis::new(Config::default().cluster.hold_times());
                     if played.taints.last().unwrap().1 {
                         hold.adopt(Millis::from_secs(now));

@@ -8,9 +8,9 @@ use crate::table::Table;
 use futures::StreamExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use selvage::cluster::budget::Ledger;
-use selvage::cluster::names::Names;
 use selvage::cluster::node::{NodeObject, resource};
 use selvage::cluster::settings::BudgetMax;
+use selvage::cluster::{ClusterSettings, names};
 use selvage::config::listen::Listen;
 use selvage::config::{Config, RdmaSource};
 use selvage::units::Span;
@@ -154,11 +154,11 @@ impl Fleet {
 
     /// The entries of a ledger.
     pub async fn claims(&self, lease: &str) -> Ledger {
-        let names = Names::new(&Default::default());
+        let key = ClusterSettings::default().own(names::LEDGER);
         let lease = cluster_leases(&self.cluster).get_opt(lease).await;
         let lease = lease.expect("an answer");
         let annotations = lease.and_then(|lease| lease.metadata.annotations);
-        let text = annotations.and_then(|a| a.get(&names.ledger()).cloned());
+        let text = annotations.and_then(|a| a.get(&key).cloned());
         Ledger::parse(text.as_deref())
     }
 
@@ -174,10 +174,10 @@ impl Fleet {
 
     /// Writes a ledger as it is.
     pub async fn put_ledger(&self, lease: &str, ledger: &Ledger) {
-        let names = Names::new(&Default::default());
+        let key = ClusterSettings::default().own(names::LEDGER);
         let body = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": lease, "annotations": {names.ledger(): ledger.to_text()}},
+            "metadata": {"name": lease, "annotations": {key: ledger.to_text()}},
         });
         let params = PatchParams::apply("test").force();
         let put = cluster_leases(&self.cluster)

@@ -9,7 +9,7 @@ use kube::config::Kubeconfig;
 use kube::core::{ApiResource, DynamicObject};
 use selvage::cluster::ClusterSettings;
 use selvage::cluster::budget::Ledger;
-use selvage::cluster::names::Names;
+use selvage::cluster::names;
 use selvage::cluster::node::{NodeObject, NodeView, resource};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ pub async fn since(cluster: &Cluster, revision: &str, group: &str) -> Vec<Step> 
     let kind = ApiResource::erase::<k8s_openapi::api::coordination::v1::Lease>(&());
     let leases = kube::Api::<DynamicObject>::namespaced_with(client, "selvage", &kind);
     put_ends(cluster).await;
-    let names = Names::new(&ClusterSettings::default());
+    let settings = ClusterSettings::default();
     let params = WatchParams::default().timeout(290);
     let mut steps = Vec::new();
     let mut events = std::pin::pin!(nodes.watch(&params, revision).await.expect("a watch"));
@@ -70,7 +70,7 @@ pub async fn since(cluster: &Cluster, revision: &str, group: &str) -> Vec<Step> 
         }
         let what = match there {
             true => What::Node {
-                tainted: view.is_tainted(&names),
+                tainted: view.is_tainted(&settings),
                 group: view.labels.get(group).cloned().unwrap_or_default(),
             },
             false => What::NoNode,
@@ -94,7 +94,9 @@ pub async fn since(cluster: &Cluster, revision: &str, group: &str) -> Vec<Step> 
             break;
         }
         let annotations = lease.metadata.annotations.unwrap_or_default();
-        let text = annotations.get(&names.ledger()).map(String::as_str);
+        let text = annotations
+            .get(&settings.own(names::LEDGER))
+            .map(String::as_str);
         steps.push(Step {
             revision: number(&lease.metadata.resource_version.unwrap_or_default()),
             name,

@@ -5,7 +5,9 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
 use selvage::cluster::writer::WriterChannels;
-use selvage::cluster::{ClusterSettings, EventKind, EventSender, NodeFacts, PodRef, Writer};
+use selvage::cluster::{
+    ClusterSettings, EventKind, EventSender, Limits, NodeFacts, PodRef, Writer,
+};
 use selvage::config::Config;
 use selvage::observe::pod::PodFacts;
 use selvage::report::Report;
@@ -98,8 +100,14 @@ pub async fn all() {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
     let before = memory();
-    let watching = PodWatch::new(settings.clone(), NODE).run(table, ended(stopped.clone()));
-    let watching = tokio::spawn(watching);
+    let watching = PodWatch::new(settings.clone(), NODE, usize::MAX, Limits::default());
+    let stop_watching = ended(stopped.clone());
+    let watching = tokio::spawn(async move {
+        tokio::select! {
+            () = watching.run(table) => {}
+            () = stop_watching => {}
+        }
+    });
     let now = || Arc::clone(&known.borrow());
     let took = until("list", async || now().by_uid.len() == 120).await;
     println!(
@@ -189,9 +197,10 @@ async fn events(
         node,
     };
     let writer = tokio::spawn(async move {
-        Writer::new(settings, NODE)
-            .run(&mut channels, stopped)
-            .await;
+        tokio::select! {
+            () = Writer::new(settings, NODE, Limits::default()).run(&mut channels) => {}
+            () = stopped => {}
+        }
     });
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "ml");
     let late = pods.get("late").await.expect("a pod");

@@ -3,7 +3,6 @@
 use futures::StreamExt;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use selvage::cluster::ClusterSettings;
-use selvage::cluster::names::Names;
 use selvage::cluster::node::{NodeObject, NodeView, resource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,12 +19,12 @@ pub struct Now {
 }
 
 impl Now {
-    pub fn of(view: &NodeView, names: &Names) -> Self {
-        let label = view.labels.get(&names.own("fabric"));
+    pub fn of(view: &NodeView, settings: &ClusterSettings) -> Self {
+        let label = view.labels.get(&settings.own("fabric"));
         let condition = view.condition.clone().unwrap_or_default();
         Now {
             fabric: label.cloned().unwrap_or_default(),
-            tainted: view.is_tainted(names),
+            tainted: view.is_tainted(settings),
             status: condition.status,
             message: condition.message,
         }
@@ -63,9 +62,9 @@ impl Nodes {
         found.map(|(at, ..)| *at)
     }
 
-    fn take(&mut self, node: &NodeObject, names: &Names) {
+    fn take(&mut self, node: &NodeObject, settings: &ClusterSettings) {
         let view = NodeView::of(node);
-        let now = Now::of(&view, names);
+        let now = Now::of(&view, settings);
         self.events += 1;
         if self.now.get(&view.name) != Some(&now) {
             self.changes
@@ -101,7 +100,7 @@ impl Seen {
 }
 
 async fn follow(kubeconfig: &Path, nodes: &Mutex<Nodes>) -> kube::Result<()> {
-    let names = Names::new(&ClusterSettings::default());
+    let settings = ClusterSettings::default();
     let client = crate::cluster::client(kubeconfig).await;
     let api = kube::Api::<NodeObject>::all_with(client, &resource());
     let list = api.list(&ListParams::default()).await?;
@@ -113,7 +112,7 @@ async fn follow(kubeconfig: &Path, nodes: &Mutex<Nodes>) -> kube::Result<()> {
             .now
             .retain(|name, _| there.contains(&Some(name.clone())));
         for node in &list.items {
-            nodes.take(node, &names);
+            nodes.take(node, &settings);
         }
     }
     loop {
@@ -123,7 +122,7 @@ async fn follow(kubeconfig: &Path, nodes: &Mutex<Nodes>) -> kube::Result<()> {
             match event? {
                 WatchEvent::Added(node) | WatchEvent::Modified(node) => {
                     version = node.metadata.resource_version.clone().unwrap_or_default();
-                    nodes.lock().unwrap().take(&node, &names);
+                    nodes.lock().unwrap().take(&node, &settings);
                 }
                 WatchEvent::Deleted(node) => {
                     version = node.metadata.resource_version.unwrap_or_default();

@@ -3,9 +3,8 @@
 use super::*;
 use crate::fake_api::Wrong;
 use crate::told::{Running, ready, unready, until};
-use selvage::cluster::api::{NodeApi, connect};
-use selvage::cluster::names::Names;
-use selvage::cluster::reach::{Reach, reach};
+use selvage::cluster::api::NodeApi;
+use selvage::cluster::reach::reach;
 
 #[test]
 fn a_hand_that_undoes_what_we_write_is_not_answered_each_time() {
@@ -125,16 +124,14 @@ fn a_token_that_could_write_another_node_is_noticed() {
     let limits = crate::told::short();
     let asked = || {
         runtime.block_on(async {
-            let (client, namespace) = connect(&settings, &limits, None).await.unwrap();
-            let names = Names::new(&settings);
-            let nodes = NodeApi::new(client, &namespace, "node-1", &names, limits);
-            reach(&nodes, limits).await.unwrap()
+            let nodes = NodeApi::connect(&settings, "node-1", limits).await;
+            reach(&nodes.unwrap(), limits).await.unwrap()
         })
     };
-    assert_eq!(asked(), Reach::NoOther);
+    assert_eq!(asked(), None);
     let other = json!({"metadata": {"name": "node-2", "resourceVersion": "5"}, "spec": {}});
     api.state().set_others(vec![other.clone()]);
-    assert_eq!(asked(), Reach::Others("node-2".into()));
+    assert_eq!(asked(), Some(("node-2".into(), None)));
     for (code, message, by) in [
         (
             422,
@@ -164,7 +161,7 @@ fn a_token_that_could_write_another_node_is_noticed() {
         ),
     ] {
         api.fail("PATCH", "dryRun=All", 1, Wrong::Refused(code, message));
-        assert_eq!(asked(), Reach::Held(by), "{message}");
+        assert_eq!(asked(), Some(("node-2".into(), Some(by))), "{message}");
     }
     let now = api.state().node("node-2").cloned();
     assert_eq!(now, Some(other), "nothing was written");

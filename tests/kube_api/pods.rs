@@ -50,11 +50,13 @@ impl Watching {
                 .enable_all()
                 .build()
                 .unwrap();
-            let stopped = async {
-                let _ = stopped.await;
-            };
-            let watch = PodWatch::limited(settings, "node-1", short());
-            runtime.block_on(watch.run(table, stopped));
+            let watch = PodWatch::new(settings, "node-1", usize::MAX, short());
+            runtime.block_on(async {
+                tokio::select! {
+                    () = watch.run(table) => {}
+                    _ = stopped => {}
+                }
+            });
         });
         Watching {
             known,

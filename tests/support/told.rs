@@ -142,11 +142,11 @@ impl Running {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                let writer = Writer::limited(settings, "node-1", short());
-                let stopped = async {
-                    let _ = stopped.await;
-                };
-                writer.run(&mut channels, stopped).await;
+                let writer = Writer::new(settings, "node-1", short());
+                tokio::select! {
+                    () = writer.run(&mut channels) => {}
+                    _ = stopped => {}
+                }
             });
         });
         let mut running = Running {

@@ -43,17 +43,13 @@ pub fn kernel(host: &Host) -> Option<String> {
             bytes += text.len() + 1;
             kept.push_back(text);
         }
-        while bytes > MAX_BYTES {
-            let Some(oldest) = kept.pop_front() else {
-                break;
-            };
+        while bytes > MAX_BYTES
+            && let Some(oldest) = kept.pop_front()
+        {
             bytes -= oldest.len() + 1;
         }
     }
-    let mut text = String::with_capacity(bytes);
-    for record in kept {
-        text.push_str(record.trim_end_matches('\n'));
-        text.push('\n');
-    }
+    let lines = kept.iter().map(|record| record.trim_end_matches('\n'));
+    let text: String = lines.flat_map(|record| [record, "\n"]).collect();
     (!text.is_empty()).then_some(text)
 }

@@ -14,11 +14,12 @@ mod privacy;
 mod write;
 
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::host::Host;
 use crate::host::recording::{Entry, Recorded, Recording};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
-use crate::sampler::{Plan, Sampler};
+use crate::sampler::Sampler;
 use crate::source::rdma_port::port_dir;
 use crate::source::{dot1x, ethtool, machine, replay, tree};
 use crate::units::PortKey;
@@ -38,13 +39,8 @@ pub enum CaptureError {
     #[error("{0} holds neither /sys nor /proc of a node: there is nothing to save")]
     Nothing(PathBuf),
     /// The directory cannot be made or written.
-    #[error("{path}: {source}")]
-    Unwritable {
-        /// What could not be written.
-        path: PathBuf,
-        /// The system's words.
-        source: std::io::Error,
-    },
+    #[error("{0}: {1}")]
+    Unwritable(PathBuf, std::io::Error),
 }
 
 /// What a capture holds.
@@ -78,7 +74,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `plan`
+/// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `config`
 /// excludes devices and sets the deadline of a read; counters of `restricted` ports stay closed. A
 /// file that cannot be read or written does not stop the others.
 ///
@@ -87,7 +83,7 @@ impl fmt::Display for Summary {
 pub async fn capture(
     host: &Host,
     out: &Path,
-    plan: Plan,
+    mut config: Config,
     restricted: Vec<PortKey>,
 ) -> Result<Summary, CaptureError> {
     let there = |path: &&str| {
@@ -102,11 +98,8 @@ pub async fn capture(
     let recording = Arc::<Recording>::default();
     let recorded = Arc::new(host.clone().recorded_by(Arc::clone(&recording)));
     let clock = Clock::starting_at(crate::clock::monotonic());
-    let plan = Plan {
-        essential_only: false,
-        ..plan
-    };
-    let mut sampler = Sampler::new(Arc::clone(&recorded), plan, clock, None, restricted);
+    config.counters.full = true;
+    let mut sampler = Sampler::new(Arc::clone(&recorded), config, clock, None, restricted);
     let machine = tokio::task::spawn_blocking(move || {
         tree::list(&recorded, "sys/class");
         let _ = (machine::boot_id(&recorded), machine::host_name(&recorded));
@@ -132,10 +125,7 @@ pub async fn capture(
 
 /// The directory must exist and be empty.
 fn prepare(out: &Path) -> Result<(), CaptureError> {
-    let unwritable = |source| CaptureError::Unwritable {
-        path: out.to_path_buf(),
-        source,
-    };
+    let unwritable = |error| CaptureError::Unwritable(out.to_path_buf(), error);
     std::fs::create_dir_all(out).map_err(unwritable)?;
     match tree::list(&Host::new(out), ".") {
         Reading::Value(names) if names.is_empty() => Ok(()),

@@ -1,8 +1,8 @@
 use super::{CaptureError, Summary};
+use crate::config::Config;
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::reading::Reading;
-use crate::sampler::Plan;
 use crate::source::counters::CounterReader;
 use crate::source::link::LinkReader;
 use crate::source::testtree::TestTree;
@@ -149,22 +149,18 @@ fn all(host: &Host) -> String {
     text.replace(&host.root().display().to_string(), "ROOT")
 }
 
-fn plan() -> Plan {
-    crate::agent::plan(&crate::config::Config::default())
-}
-
 fn capture(
     host: &Host,
     out: &Path,
-    plan: Plan,
+    config: Config,
     restricted: Vec<PortKey>,
 ) -> Result<Summary, CaptureError> {
-    crate::cli::runtime::on_runtime(super::capture(host, out, plan, restricted)).unwrap()
+    crate::cli::runtime::on_runtime(super::capture(host, out, config, restricted)).unwrap()
 }
 
 fn captured(tree: &TestTree) -> (tempfile::TempDir, Summary) {
     let out = tempfile::tempdir().unwrap();
-    let summary = capture(&tree.host(), out.path(), plan(), Vec::new()).unwrap();
+    let summary = capture(&tree.host(), out.path(), Config::default(), Vec::new()).unwrap();
     (out, summary)
 }
 
@@ -183,7 +179,13 @@ fn a_replay_says_what_the_node_said() {
     assert_eq!(replay.lines().count(), original.lines().count());
     // And a capture of the capture says it again.
     let again = tempfile::tempdir().unwrap();
-    capture(&Host::new(out.path()), again.path(), plan(), Vec::new()).unwrap();
+    capture(
+        &Host::new(out.path()),
+        again.path(),
+        Config::default(),
+        Vec::new(),
+    )
+    .unwrap();
     assert_eq!(all(&Host::new(again.path())), original);
 }
 
@@ -243,10 +245,8 @@ fn closed_counters_are_not_opened() {
     let counters =
         |out: &tempfile::TempDir, file: &str| out.path().join(format!("{PORT}/counters/{file}"));
     let out = tempfile::tempdir().unwrap();
-    let excluding = Plan {
-        exclude: vec!["*".into()],
-        ..plan()
-    };
+    let mut excluding = Config::default();
+    excluding.counters.exclude = vec!["*".into()];
     capture(&tree.host(), out.path(), excluding, Vec::new()).unwrap();
     assert!(!counters(&out, "symbol_error").exists());
     let out = tempfile::tempdir().unwrap();
@@ -254,7 +254,7 @@ fn closed_counters_are_not_opened() {
         device: DeviceKey("0000:19:00.0".into()),
         port: 1,
     };
-    capture(&tree.host(), out.path(), plan(), vec![port]).unwrap();
+    capture(&tree.host(), out.path(), Config::default(), vec![port]).unwrap();
     assert_eq!(std::fs::read(counters(&out, "symbol_error")).unwrap(), b"");
     let host = Host::new(out.path());
     let devices = infiniband::enumerate(&host);
@@ -273,21 +273,31 @@ fn only_new_or_empty_directories() {
     let out = tempfile::tempdir().unwrap();
     std::fs::write(out.path().join("theirs"), "x").unwrap();
     assert!(matches!(
-        capture(&tree.host(), out.path(), plan(), Vec::new()),
+        capture(&tree.host(), out.path(), Config::default(), Vec::new()),
         Err(CaptureError::NotEmpty(_))
     ));
     assert!(matches!(
-        capture(&tree.host(), &out.path().join("theirs"), plan(), Vec::new()),
-        Err(CaptureError::Unwritable { .. })
+        capture(
+            &tree.host(),
+            &out.path().join("theirs"),
+            Config::default(),
+            Vec::new()
+        ),
+        Err(CaptureError::Unwritable(..))
     ));
     let new = out.path().join("a/b");
-    assert!(capture(&tree.host(), &new, plan(), Vec::new()).is_ok());
+    assert!(capture(&tree.host(), &new, Config::default(), Vec::new()).is_ok());
 }
 
 #[test]
 fn an_empty_root_is_an_error() {
     let out = tempfile::tempdir().unwrap();
-    let captured = capture(&TestTree::bare().host(), out.path(), plan(), Vec::new());
+    let captured = capture(
+        &TestTree::bare().host(),
+        out.path(),
+        Config::default(),
+        Vec::new(),
+    );
     assert!(matches!(captured, Err(CaptureError::Nothing(_))));
 }
 

@@ -33,21 +33,16 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
             tree.errnos.insert(path.clone(), Errno::EFBIG as i32);
             continue;
         }
-        match make(&out.join(path), entry, bytes) {
-            Ok(()) => match entry {
-                Entry::Directory => {}
-                Entry::Link(_) => summary.links += 1,
-                Entry::File(_) => {
-                    summary.files += 1;
-                    summary.bytes += size;
-                }
-            },
-            Err(error) if summary.troubles.len() < MAX_TROUBLES => {
+        if let Err(error) = make(&out.join(path), entry, bytes) {
+            if summary.troubles.len() < MAX_TROUBLES {
                 let trouble = format!("{}: {error}", path.display());
                 summary.troubles.push(trouble);
             }
-            Err(_) => {}
+            continue;
         }
+        summary.links += usize::from(matches!(entry, Entry::Link(_)));
+        summary.files += usize::from(matches!(entry, Entry::File(_)));
+        summary.bytes += size;
     }
     summary.errnos = tree.errnos.len();
     if !tree.errnos.is_empty() {
@@ -56,7 +51,7 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
             .map(|(path, errno)| format!("{errno} {}\n", path.display()))
             .collect();
         let path = out.join(ERRNO_FILE);
-        std::fs::write(&path, text).map_err(|source| CaptureError::Unwritable { path, source })?;
+        std::fs::write(&path, text).map_err(|error| CaptureError::Unwritable(path, error))?;
     }
     Ok(summary)
 }

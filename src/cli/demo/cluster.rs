@@ -3,7 +3,6 @@
 
 use crate::agent::ClusterLink;
 use crate::cluster::desired::{Desired, desired};
-use crate::cluster::names::Names;
 use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::topology;
 use crate::cluster::{ClusterSettings, NodeFacts};
@@ -15,20 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// The nodes that carry the taint, and how many may.
+/// The nodes that carry the taint, and of how many.
+#[derive(Default)]
 pub(super) struct Budget {
-    carriers: Mutex<BTreeSet<String>>,
-    nodes: usize,
-}
-
-impl Budget {
-    /// For a group of so many nodes.
-    pub(super) fn new(nodes: usize) -> Arc<Self> {
-        Arc::new(Budget {
-            carriers: Mutex::default(),
-            nodes,
-        })
-    }
+    pub(super) carriers: Mutex<BTreeSet<String>>,
+    pub(super) nodes: usize,
 }
 
 /// One node as the cluster has it.
@@ -114,7 +104,7 @@ impl ClusterNode {
     /// Writes what a report wants of the Node, as the writer would.
     pub(super) fn write(&self, report: &Report) {
         let settings = ClusterSettings::default();
-        let Some(desired) = desired(report, &settings, &Names::new(&settings)) else {
+        let Some(desired) = desired(report, &settings) else {
             return;
         };
         let wanted = desired.taint.is_present();

@@ -8,17 +8,13 @@ use crate::report::testing::{broken, device, empty, finding, link, node};
 use crate::units::BitsPerSec;
 use std::sync::Arc;
 
-fn names() -> Names {
-    Names::new(&ClusterSettings::default())
-}
-
 fn of(report: &Report) -> Desired {
-    desired(report, &ClusterSettings::default(), &names()).unwrap()
+    desired(report, &ClusterSettings::default()).unwrap()
 }
 
 /// Labels without prefix; None: as it is.
 fn label(report: &Report, name: &str) -> Option<String> {
-    of(report).labels[&names().own(name)].clone()
+    of(report).labels[&ClusterSettings::default().own(name)].clone()
 }
 
 fn change_devices(
@@ -136,7 +132,7 @@ fn before_the_first_full_window_and_without_a_mode_nothing_is_wanted() {
     let mut early = broken();
     early.full_window = false;
     let default = ClusterSettings::default();
-    assert_eq!(desired(&early, &default, &names()), None);
+    assert_eq!(desired(&early, &default), None);
     for (mode, condition, taints) in [
         (Mode::Labels, false, false),
         (Mode::Condition, true, false),
@@ -148,33 +144,31 @@ fn before_the_first_full_window_and_without_a_mode_nothing_is_wanted() {
         };
         let mut report = broken();
         report.tainting = Tainting::Want;
-        let wanted = desired(&report, &settings, &names()).unwrap();
+        let wanted = desired(&report, &settings).unwrap();
         assert_eq!(wanted.writes_condition, condition, "{mode:?}");
-        let put = matches!(wanted.taint, WantedTaint::Present { .. });
+        let put = matches!(wanted.taint, WantedTaint::Present(_));
         assert_eq!(put, taints, "{mode:?}");
         // What a wider mode put goes, but not for what cannot be told.
         let left = wanted.taint == WantedTaint::Absent;
         assert_eq!(left, !taints, "{mode:?}");
         report.state = State::Unknown;
-        let wanted = desired(&report, &settings, &names()).unwrap();
+        let wanted = desired(&report, &settings).unwrap();
         assert_eq!(wanted.taint, WantedTaint::Keep, "{mode:?}");
         report.state = State::Ready;
-        let wanted = desired(&report, &settings, &names()).unwrap();
+        let wanted = desired(&report, &settings).unwrap();
         assert_eq!(wanted.end_startup, taints, "{mode:?}");
     }
     let off = ClusterSettings {
         mode: Mode::Off,
         ..ClusterSettings::default()
     };
-    assert_eq!(desired(&broken(), &off, &names()), None);
+    assert_eq!(desired(&broken(), &off), None);
 }
 
 #[test]
 fn unknown_never_taints_and_only_proof_ends_the_startup_taint() {
     use State::{Degraded, Ready, Unknown, Unready};
-    let present = || WantedTaint::Present {
-        value: "GpuLost".into(),
-    };
+    let present = || WantedTaint::Present("GpuLost".into());
     for (state, tainting, muted, want) in [
         (Unready, Tainting::Want, false, present()),
         (Unready, Tainting::Keep, false, WantedTaint::Keep),
@@ -201,7 +195,7 @@ fn values_fit_whatever_a_reason_holds() {
         let mut report = broken();
         report.tainting = Tainting::Want;
         report.reasons = vec![reason.to_string()];
-        let WantedTaint::Present { value } = of(&report).taint else {
+        let WantedTaint::Present(value) = of(&report).taint else {
             panic!("no taint for {reason:?}");
         };
         assert!(
@@ -213,9 +207,7 @@ fn values_fit_whatever_a_reason_holds() {
     let mut report = broken();
     report.tainting = Tainting::Want;
     report.reasons.clear();
-    let unready = WantedTaint::Present {
-        value: "Unready".into(),
-    };
+    let unready = WantedTaint::Present("Unready".into());
     assert_eq!(of(&report).taint, unready);
 }
 
@@ -230,13 +222,10 @@ fn a_condition_for_each_state() {
         let mut report = broken();
         report.state = state;
         let got = condition(&report);
-        assert_eq!((got.status, got.reason.as_str()), (status, reason));
+        assert_eq!((&*got.status, &*got.reason), (status, reason));
     }
     let bare = condition(&empty());
-    assert_eq!(
-        (bare.status, bare.reason.as_str()),
-        ("Unknown", "FabricUnknown")
-    );
+    assert_eq!((&*bare.status, &*bare.reason), ("Unknown", "FabricUnknown"));
 }
 
 #[test]

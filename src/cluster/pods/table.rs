@@ -41,8 +41,6 @@ pub struct PodTable {
     pub left_out: u64,
     /// Bytes that the facts may take together.
     pub budget: usize,
-    /// Bytes that each pod's take.
-    pub held: BTreeMap<String, usize>,
 }
 
 impl PodTable {
@@ -50,7 +48,6 @@ impl PodTable {
     pub(super) fn emptied(&self) -> PodTable {
         PodTable {
             by_uid: BTreeMap::new(),
-            held: BTreeMap::new(),
             ..self.clone()
         }
     }
@@ -74,23 +71,17 @@ impl PodTable {
                 self.left_out += 1;
                 return;
             };
-            self.remove(&ended);
+            self.by_uid.remove(&ended);
         }
-        self.held.insert(key.clone(), facts.held());
         self.by_uid.insert(key, Arc::new(facts));
-        while self.held.values().sum::<usize>() > self.budget {
-            let largest = self.held.iter().max_by_key(|(_, held)| **held);
+        while self.by_uid.values().map(|pod| pod.held()).sum::<usize>() > self.budget {
+            let largest = self.by_uid.iter().max_by_key(|(_, pod)| pod.held());
             let Some(largest) = largest.map(|(key, _)| key.clone()) else {
                 return;
             };
-            self.remove(&largest);
+            self.by_uid.remove(&largest);
             self.left_out += 1;
         }
-    }
-
-    pub(super) fn remove(&mut self, key: &str) {
-        self.by_uid.remove(key);
-        self.held.remove(key);
     }
 }
 
@@ -156,8 +147,7 @@ mod tests {
         assert!(table.by_uid.contains_key("victim"));
         assert!(table.left_out > 200 && table.by_uid.len() > 5);
         for n in 0..300 {
-            table.remove(&format!("u{n}"));
+            table.by_uid.remove(&format!("u{n}"));
         }
-        assert_eq!(table.held.len(), table.by_uid.len());
     }
 }

@@ -12,7 +12,6 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, ExponentialBackoff, watcher};
 use kube::{Api, Client};
 use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -34,12 +33,13 @@ const WATCH: &str = "watch the pods";
 /// The watch and what it knows.
 ///
 /// ```no_run
-/// # use selvage::cluster::{ClusterSettings, pods::{PodTable, PodWatch}};
+/// # use selvage::cluster::{ClusterSettings, Limits, pods::{PodTable, PodWatch}};
 /// # use std::sync::Arc;
-/// # async fn example(settings: ClusterSettings, stopped: impl Future<Output = ()>) {
+/// # async fn example(settings: ClusterSettings) {
 /// let (table, known) = tokio::sync::watch::channel(Arc::new(PodTable::default()));
 /// // Next to the writer, on the cluster's thread: `agent/cluster.rs`.
-/// tokio::join!(PodWatch::new(settings, "gpu-1").run(table, stopped), async {
+/// let watch = PodWatch::new(settings, "gpu-1", 4 << 20, Limits::default());
+/// tokio::join!(watch.run(table), async {
 ///     let pods = Arc::clone(&known.borrow());
 ///     let facts = pods.by_uid.get("the UID in the log's path");
 /// });
@@ -59,27 +59,15 @@ pub struct PodWatch {
 }
 
 impl PodWatch {
-    /// Watches the pods of one node once it runs.
-    pub fn new(settings: ClusterSettings, node: &str) -> Self {
-        Self::limited(settings, node, Limits::default())
-    }
-
-    /// Keeps facts of so many bytes at most.
-    #[must_use]
-    pub fn within(mut self, budget: usize) -> Self {
-        Arc::make_mut(&mut self.table).budget = budget;
-        self
-    }
-
-    /// The same with other time limits.
-    pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
+    /// Watches the pods of one node once it runs, and keeps facts of `budget` bytes at most.
+    pub fn new(settings: ClusterSettings, node: &str, budget: usize, limits: Limits) -> Self {
         PodWatch {
             settings,
             node: node.to_string(),
             limits,
             table: Arc::new(PodTable {
                 health: Health::Away,
-                budget: usize::MAX,
+                budget,
                 ..PodTable::default()
             }),
             expired: 0,
@@ -89,25 +77,14 @@ impl PodWatch {
         }
     }
 
-    /// Watches until `shutdown` resolves.
-    pub async fn run(
-        mut self,
-        table: watch::Sender<Arc<PodTable>>,
-        shutdown: impl Future<Output = ()>,
-    ) {
-        tokio::select! {
-            () = shutdown => {}
-            () = self.watch_forever(&table) => {}
-        }
-    }
-
-    async fn watch_forever(&mut self, out: &watch::Sender<Arc<PodTable>>) {
+    /// Watches until it is dropped.
+    pub async fn run(mut self, out: watch::Sender<Arc<PodTable>>) {
         let mut client = None;
         loop {
-            self.publish(out);
-            let Err(error) = self.watch(&mut client, out).await;
+            self.publish(&out);
+            let Err(error) = self.watch(&mut client, &out).await;
             let wait = self.note_error(&error, &mut client);
-            self.publish(out);
+            self.publish(&out);
             tokio::time::sleep(wait).await;
         }
     }
@@ -178,7 +155,7 @@ impl PodWatch {
             Event::Delete(pod) => {
                 self.expired = 0;
                 if let Some(key) = pod.key.filter(|key| self.table.by_uid.contains_key(key)) {
-                    Arc::make_mut(&mut self.table).remove(&key);
+                    Arc::make_mut(&mut self.table).by_uid.remove(&key);
                 }
             }
         }

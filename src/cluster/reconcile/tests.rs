@@ -1,13 +1,12 @@
 use super::*;
 use crate::cluster::node::testing::node;
-use crate::cluster::settings::ClusterSettings;
 use crate::report::State;
 
-fn names() -> Names {
-    Names::new(&ClusterSettings {
+fn settings() -> ClusterSettings {
+    ClusterSettings {
         former_prefixes: vec!["old.example/".into()],
         ..ClusterSettings::default()
-    })
+    }
 }
 
 fn wanted(labels: &[(&str, Option<&str>)], taint: WantedTaint, end_startup: bool) -> Desired {
@@ -17,10 +16,11 @@ fn wanted(labels: &[(&str, Option<&str>)], taint: WantedTaint, end_startup: bool
     Desired {
         state: State::Ready,
         labels: labels.iter().map(label).collect(),
-        condition: WantedCondition {
-            status: "False",
+        condition: Condition {
+            status: "False".into(),
             reason: "LinkDown".into(),
             message: "words".into(),
+            ..Condition::default()
         },
         writes_condition: true,
         taint,
@@ -80,7 +80,7 @@ fn strays_are_ours_by_name_and_not_by_manager() {
     let strays = |labels: Value, owned: &[&str]| {
         let mut view = node(labels, Value::Null, json!([]));
         view.owned_labels = owned.iter().map(|key| (*key).to_string()).collect();
-        stray_labels(&wanted(WANT, WantedTaint::Keep, false), &view, &names())
+        stray_labels(&wanted(WANT, WantedTaint::Keep, false), &view, &settings())
     };
     let found = json!({
         "selvage.dev/fabric": "ready", "selvage.dev/rails": "8", "old.example/rails": "8",
@@ -106,7 +106,7 @@ fn ours(value: &str, effect: &str) -> Value {
 /// Applies the patch as the API server would, and checks what every patch must hold.
 fn patched(taints: &Value, want: &Desired) -> Option<(Vec<Value>, TaintPatch)> {
     let view = node(json!({}), taints.clone(), json!([]));
-    let patch = super::taints(want, &view, &names(), TaintEffect::NoSchedule)?;
+    let patch = super::taints(want, &view, &settings())?;
     let operations: json_patch::Patch = serde_json::from_value(patch.patch.body()).unwrap();
     let object = |taints: &Value, version: &str| {
         let mut object = json!({"metadata": {"resourceVersion": version}, "spec": {}});
@@ -159,9 +159,7 @@ fn taints_of_others_stay_byte_for_byte() {
     ];
     let is_foreign = |taint: &&Value| *text(taint, "key") == *"gpu";
     let count = |list: &[Value], key: &str| list.iter().filter(|t| text(t, "key") == key).count();
-    let present = || WantedTaint::Present {
-        value: "LinkDown".into(),
-    };
+    let present = || WantedTaint::Present("LinkDown".into());
     for row in &rows {
         let missing = row.is_empty().then_some(Value::Null);
         for taints in missing.into_iter().chain([json!(row)]) {
@@ -176,22 +174,24 @@ fn taints_of_others_stay_byte_for_byte() {
                     assert_eq!(before, left, "{case}");
                     if let Some((after, patch)) = &got {
                         assert_ne!(after, row, "{case}");
-                        let (had, has) =
-                            (count(row, &names().taint()), count(after, &names().taint()));
+                        let (had, has) = (
+                            count(row, &settings().taint()),
+                            count(after, &settings().taint()),
+                        );
                         assert_eq!(patch.taints, had == 0 && has > 0, "{case}");
                         assert_eq!(patch.untaints, had > 0 && has == 0, "{case}");
                     }
                     let (own, old) = (
-                        count(&after, &names().taint()),
+                        count(&after, &settings().taint()),
                         count(&after, "old.example/fabric-unready"),
                     );
                     match &taint {
                         WantedTaint::Keep => {
-                            assert_eq!(own, count(row, &names().taint()), "{case}");
+                            assert_eq!(own, count(row, &settings().taint()), "{case}");
                             assert_eq!(old, count(row, "old.example/fabric-unready"), "{case}");
                         }
                         WantedTaint::Absent => assert_eq!((own, old), (0, 0), "{case}"),
-                        WantedTaint::Present { .. } => {
+                        WantedTaint::Present(_) => {
                             assert_eq!((own, old), (1, 0), "{case}");
                             assert!(after.contains(&same()), "{case}");
                         }
@@ -211,9 +211,7 @@ fn taints_of_others_stay_byte_for_byte() {
 #[test]
 fn ours_takes_the_place_of_the_startup_taint_in_one_patch() {
     let found = json!([{"key": "selvage.dev/agent-not-ready", "effect": "NoSchedule"}]);
-    let present = WantedTaint::Present {
-        value: "LinkDown".into(),
-    };
+    let present = WantedTaint::Present("LinkDown".into());
     let (after, patch) = patched(&found, &wanted(WANT, present, false)).unwrap();
     assert_eq!(after, [ours("LinkDown", "NoSchedule")]);
     assert!(patch.taints && patch.ends_startup);
@@ -305,16 +303,10 @@ fn the_startup_taint_of_a_former_prefix_ends_as_well() {
     for (taint, end, ends) in [
         (WantedTaint::Absent, true, true),
         (WantedTaint::Keep, false, false),
-        (
-            WantedTaint::Present {
-                value: "LinkDown".into(),
-            },
-            false,
-            true,
-        ),
+        (WantedTaint::Present("LinkDown".into()), false, true),
     ] {
         let wanted = wanted(&[], taint.clone(), end);
-        let patch = taints(&wanted, &view, &names(), TaintEffect::NoSchedule);
+        let patch = taints(&wanted, &view, &settings());
         assert_eq!(patch.is_some_and(|p| p.ends_startup), ends, "{taint:?}");
     }
 }

@@ -16,8 +16,7 @@ impl Writer {
     /// Writes what differs between the Node and what the report wants of it.
     pub(super) async fn reconcile(&mut self, api: &NodeApi, report: &Report) -> ApiResult<()> {
         self.gates.requeue = None;
-        let context = &self.context;
-        let Some(mut desired) = desired::desired(report, &context.settings, &context.names) else {
+        let Some(mut desired) = desired::desired(report, &self.settings) else {
             return Ok(());
         };
         // Read again where it is not known, or nothing was heard of it for long.
@@ -33,7 +32,7 @@ impl Writer {
         }
         self.settle_first();
         self.note_pending(&desired);
-        if self.context.settings.dry_run {
+        if self.settings.dry_run {
             self.events.clear();
             self.status.withheld = self.withheld_by_settings(report);
             return Ok(());
@@ -68,10 +67,9 @@ impl Writer {
 
     /// What differs between the Node as last seen and `desired`.
     pub(super) fn patches(&self, desired: &Desired) -> Patches {
-        let (names, heartbeat) = (&self.context.names, self.context.heartbeat);
-        let effect = self.context.settings.taint_effect;
+        let (settings, heartbeat) = (&self.settings, self.heartbeat);
         let now = jiff::Timestamp::now();
-        let patches = |view| reconcile(view, desired, names, effect, heartbeat, now);
+        let patches = |view| reconcile(view, desired, settings, heartbeat, now);
         self.view.as_ref().map(patches).unwrap_or_default()
     }
 
@@ -88,11 +86,11 @@ impl Writer {
     }
 
     async fn write_condition(&mut self, api: &NodeApi, desired: &Desired) -> ApiResult<()> {
-        let limits = &self.context.limits;
+        let limits = &self.limits;
         if let Some((why, patch)) = self.patches(desired).condition {
             let (gate, every) = match why {
                 // A writer that sets the time back gets no answer each time.
-                ConditionWrite::Heartbeat => (Gate::Heartbeat, self.context.heartbeat / 2),
+                ConditionWrite::Heartbeat => (Gate::Heartbeat, self.heartbeat / 2),
                 ConditionWrite::Message => (Gate::Message, limits.message_every),
                 ConditionWrite::Change => (Gate::LabelsAndCondition, Duration::ZERO),
             };
@@ -107,7 +105,7 @@ impl Writer {
                 }
             }
         }
-        if desired.writes_condition && !self.context.heartbeat.is_zero() {
+        if desired.writes_condition && !self.heartbeat.is_zero() {
             self.gates.requeue_within(self.until_heartbeat());
         }
         Ok(())
@@ -120,7 +118,7 @@ impl Writer {
         let last = last.and_then(|condition| condition.last_heartbeat_time);
         let age = now.duration_since(last.unwrap_or(now)).unsigned_abs();
         // Where it is overdue, another limit holds the condition back, and requeues.
-        let due = self.context.heartbeat.saturating_sub(age);
+        let due = self.heartbeat.saturating_sub(age);
         due.max(self.gates.wait(Gate::Heartbeat)).max(OVERDUE)
     }
 
@@ -130,7 +128,7 @@ impl Writer {
         };
         for on_pod in [false, true] {
             while self.events.has(on_pod) && (!on_pod || self.gates.take(Gate::PodEvents)) {
-                let client = api.nodes().into_client();
+                let client = api.nodes.clone().into_client();
                 let published = self.events.publish(&client, &uid, on_pod).await;
                 self.count(&published);
                 match published {
@@ -179,7 +177,7 @@ impl Writer {
         let taints = patches.taints.map(|taints| taints.patch);
         let pending = [patches.labels, condition, taints].into_iter();
         let pending: Vec<NodePatch> = pending.flatten().collect();
-        if self.context.settings.dry_run && self.logged.as_ref() != Some(&shown) {
+        if self.settings.dry_run && self.logged.as_ref() != Some(&shown) {
             for patch in &pending {
                 let (what, body) = (patch.part(), patch.body());
                 tracing::info!(what, %body, "dry run: would patch the Node");

@@ -2,12 +2,12 @@
 //! either changes, and slowly in between. A failed write is planned again from the state at that
 //! time; nothing is queued but events.
 
-use super::api::{self, NodeApi};
+use super::api::NodeApi;
 use super::desired::Desired;
 use super::error::{ApiError, ApiResult, ErrorKind};
 use super::event_recorder::EventRecorder;
 use super::events::EventRequest;
-use super::names::{self, Names};
+use super::names;
 use super::node::NodeView;
 use super::rate_limit::{self, Gate, Gates, Limits};
 use super::settings::ClusterSettings;
@@ -21,8 +21,6 @@ use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, ExponentialBackoff, watch_object};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use taint_budget::TaintBudget;
@@ -77,19 +75,13 @@ impl WriterChannels {
     }
 }
 
-/// What the writer works with; constant while it runs.
-struct Context {
+/// The writer and its state.
+pub struct Writer {
     settings: ClusterSettings,
-    names: Names,
     node: String,
     limits: Limits,
     /// The setting, and up to a tenth more, so that agents started together drift apart.
     heartbeat: Duration,
-}
-
-/// The writer and its state.
-pub struct Writer {
-    context: Context,
     /// The Node as last seen.
     view: Option<NodeView>,
     /// All of its clocks.
@@ -116,12 +108,7 @@ struct Retry {
 
 impl Writer {
     /// Writes the object of one node once it runs.
-    pub fn new(settings: ClusterSettings, node: &str) -> Self {
-        Self::limited(settings, node, Limits::default())
-    }
-
-    /// The same with other time limits.
-    pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
+    pub fn new(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
         let heartbeat = settings.heartbeat.duration();
         Writer {
             view: None,
@@ -142,40 +129,28 @@ impl Writer {
                 ..ClusterStatus::default()
             },
             facts: NodeFacts::default(),
-            context: Context {
-                names: Names::new(&settings),
-                settings,
-                node: node.to_string(),
-                limits,
-                heartbeat: heartbeat + heartbeat.mul_f64(0.1 * fastrand::f64()),
-            },
+            settings,
+            node: node.to_string(),
+            limits,
+            heartbeat: heartbeat + heartbeat.mul_f64(0.1 * fastrand::f64()),
         }
     }
 
-    /// Connects, and writes until `shutdown` resolves. The Node keeps what it carries then.
-    pub async fn run(mut self, channels: &mut WriterChannels, shutdown: impl Future<Output = ()>) {
-        tokio::pin!(shutdown);
+    /// Connects, and writes for as long as there are reports. Dropped, it leaves the Node with what it
+    /// carries then.
+    pub async fn run(mut self, channels: &mut WriterChannels) {
         channels.send(&self.status, &self.facts);
-        loop {
-            let api = tokio::select! {
-                () = &mut shutdown => return,
-                connected = self.connect(channels) => connected,
-            };
-            if !self.serve(&api, channels, shutdown.as_mut()).await {
-                return;
-            }
+        while channels.reports.has_changed().is_ok() {
+            let api = self.connect(channels).await;
+            self.serve(&api, channels).await;
         }
     }
 
     /// A client with the current credentials.
     async fn connect(&mut self, channels: &WriterChannels) -> NodeApi {
         loop {
-            let context = &self.context;
-            match api::connect(&context.settings, &context.limits, None).await {
-                Ok((client, namespace)) => {
-                    let Context { node, names, .. } = context;
-                    return NodeApi::new(client, &namespace, node, names, context.limits);
-                }
+            match NodeApi::connect(&self.settings, &self.node, self.limits).await {
+                Ok(api) => return api,
                 Err(error) => {
                     self.note_outage(&error);
                     channels.send(&self.status, &self.facts);
@@ -186,21 +161,15 @@ impl Writer {
         }
     }
 
-    /// Writes until shutdown (false), or until it must connect again (true).
-    async fn serve<S: Future<Output = ()>>(
-        &mut self,
-        api: &NodeApi,
-        channels: &mut WriterChannels,
-        mut shutdown: Pin<&mut S>,
-    ) -> bool {
-        let nodes = watch_object(api.nodes(), &self.context.node).default_backoff();
+    /// Writes until it must connect again, or there are no more reports.
+    async fn serve(&mut self, api: &NodeApi, channels: &mut WriterChannels) {
+        let nodes = watch_object(api.nodes.clone(), &self.node).default_backoff();
         let mut nodes = std::pin::pin!(nodes);
         self.gates.requeue = None;
         loop {
-            let wait = self.gates.requeue.unwrap_or(self.context.limits.resync);
+            let wait = self.gates.requeue.unwrap_or(self.limits.resync);
             tokio::select! {
-                () = &mut shutdown => return false,
-                changed = channels.reports.changed() => if changed.is_err() { return false },
+                changed = channels.reports.changed() => if changed.is_err() { return },
                 Some(seen) = nodes.next() => match seen {
                     Ok(node) => self.take_watched(node.as_ref().map(NodeView::of)),
                     Err(error) => self.take_watch_error(&error),
@@ -221,13 +190,11 @@ impl Writer {
                 continue;
             }
             if std::mem::take(&mut self.retry.reconnect) {
-                return true;
+                return;
             }
             let report = Arc::clone(&channels.reports.borrow_and_update());
-            tokio::select! {
-                () = &mut shutdown => return false,
-                done = self.reconcile(api, &report) => self.take_result(done),
-            }
+            let done = self.reconcile(api, &report).await;
+            self.take_result(done);
             channels.send(&self.status, &self.facts);
         }
     }
@@ -268,12 +235,12 @@ impl Writer {
 
     /// Takes the Node as it is now.
     fn see(&mut self, view: NodeView) {
-        self.gates.close(Gate::Refresh, self.context.limits.resync);
-        let tainted = view.is_tainted(&self.context.names);
+        self.gates.close(Gate::Refresh, self.limits.resync);
+        let tainted = view.is_tainted(&self.settings);
         self.status.taint_applied = Some(tainted);
         self.status.places = topology::places(&view.labels);
         let is_check = |id: &str| CHECKS.iter().any(|check| check.id == id);
-        let annotation = self.context.names.mute();
+        let annotation = self.settings.own(names::MUTE);
         let text = view.annotations.get(&annotation);
         let mutes = Mutes::parse(text.map_or("", String::as_str), is_check);
         if mutes != self.facts.mutes {
@@ -297,7 +264,7 @@ impl Writer {
 
     /// The moment in the annotation that accepts the machine as it is. A malformed one is logged once.
     fn accepted(&self, view: &NodeView) -> Option<jiff::Timestamp> {
-        let annotation = self.context.names.accept();
+        let annotation = self.settings.own(names::ACCEPT);
         let text = view.annotations.get(&annotation)?;
         let moment = text.trim().parse().ok();
         let seen = self.view.as_ref();
@@ -324,7 +291,7 @@ impl Writer {
         if let Some(view) = &self.view
             && let Some(first) = self.first.take()
         {
-            let label = view.labels.get(&self.context.names.own(names::FABRIC));
+            let label = view.labels.get(&self.settings.own(names::FABRIC));
             if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
                 self.events.on_node.push_front(first);
             }

@@ -1,6 +1,6 @@
 //! Puts and lifts the taint, within the group's budget: the rules of `budget.rs` carried out.
 
-use super::{Context, Writer};
+use super::Writer;
 use crate::cluster::api::{LedgerLease, NodeApi};
 use crate::cluster::budget::{Asker, Ledger, Step, Withheld};
 use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
@@ -117,11 +117,11 @@ impl Writer {
             let wait = match self.request_slot(api, &view).await? {
                 Slot::Granted => {
                     self.budget.entry = Some(view.resource_version.clone());
-                    self.budget.recorded_in = Some(self.context.group_of(&view).lease);
+                    self.budget.recorded_in = Some(self.group_of(&view).lease);
                     self.forget_refusals();
                     return Ok(true);
                 }
-                Slot::Busy => self.context.limits.busy.mul_f64(0.5 + fastrand::f64()),
+                Slot::Busy => self.limits.busy.mul_f64(0.5 + fastrand::f64()),
                 Slot::Refused(refusal) => {
                     self.budget.refusal = Some(refusal);
                     self.budget.backoff.next().unwrap_or_default()
@@ -147,7 +147,8 @@ impl Writer {
 
     /// Requests a slot; a ledger that may not be used refuses it.
     async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> ApiResult<Slot> {
-        match request_slot(api, &self.context, view).await {
+        let (group, max) = (self.group_of(view), self.settings.budget_max);
+        match request_slot(api, &group, max, view).await {
             Ok((slot, budget)) => {
                 self.status.budget = budget.or(self.status.budget.take());
                 Ok(slot)
@@ -171,9 +172,9 @@ impl Writer {
         let Some(view) = &self.view else {
             return Ok(());
         };
-        let lease = self.context.group_of(view).lease;
+        let lease = self.group_of(view).lease;
         let (name, version) = (&view.name, &view.resource_version);
-        if view.is_tainted(&self.context.names) {
+        if view.is_tainted(&self.settings) {
             if self.budget.recorded_in.as_ref() != Some(&lease) {
                 amend(api, &lease, |ledger| ledger.adopted(name, version)).await?;
                 self.budget.recorded_in = Some(lease);
@@ -192,9 +193,13 @@ impl Writer {
         Ok(())
     }
 
+    fn group_of(&self, view: &NodeView) -> NodeGroup {
+        NodeGroup::new(&self.settings, &view.labels)
+    }
+
     /// Why the settings or an operator withhold a wanted taint.
     pub(super) fn withheld_by_settings(&self, report: &Report) -> Option<&'static str> {
-        let settings = &self.context.settings;
+        let settings = &self.settings;
         let wanted = report.tainting == Tainting::Want
             && report.state == State::Unready
             && self.status.taint_applied == Some(false);
@@ -204,12 +209,6 @@ impl Writer {
             true if settings.mode != Mode::All => Some("mode"),
             true => settings.dry_run.then_some("dry_run"),
         }
-    }
-}
-
-impl Context {
-    fn group_of(&self, view: &NodeView) -> NodeGroup {
-        NodeGroup::new(&self.settings, &self.names, &view.labels)
     }
 }
 
@@ -227,24 +226,13 @@ fn refusal(why: Withheld, limit: usize) -> Refusal {
     (reason, format!("{WITHHELD}: {because}."))
 }
 
-fn asker<'a>(node: &'a NodeView, max: BudgetMax, group: &NodeGroup) -> Asker<'a> {
-    Asker {
-        node: &node.name,
-        resource_version: &node.resource_version,
-        max,
-        in_group: group.holds(&node.labels),
-        now: jiff::Timestamp::now(),
-    }
-}
-
 /// Requests a slot in the group's ledger for this node at its present version.
 async fn request_slot(
     api: &NodeApi,
-    context: &Context,
+    group: &NodeGroup,
+    max: BudgetMax,
     node: &NodeView,
 ) -> ApiResult<(Slot, Option<BudgetStatus>)> {
-    let group = context.group_of(node);
-    let max = context.settings.budget_max;
     let mut read: Option<LedgerLease> = None;
     let mut listed = None;
     for attempt in 0..ATTEMPTS {
@@ -254,7 +242,13 @@ async fn request_slot(
         }
         let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
         let limit = ledger.limit(max);
-        let asker = asker(node, max, &group);
+        let asker = Asker {
+            node: &node.name,
+            resource_version: &node.resource_version,
+            max,
+            in_group: group.holds(&node.labels),
+            now: jiff::Timestamp::now(),
+        };
         let (next, slot) = match ledger.ask(asker, listed.as_ref()) {
             Step::Go => (None, Some(Slot::Granted)),
             Step::Wait => (None, Some(Slot::Busy)),

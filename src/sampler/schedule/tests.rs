@@ -14,7 +14,7 @@ fn link(name: &str) -> Subject {
 fn begin(schedule: &mut Schedule, now: Millis) -> Vec<Subject> {
     let due = schedule.start_due(now);
     for subject in &due {
-        schedule.began(subject, now);
+        let _ = schedule.began(subject).unwrap().set(now);
     }
     due
 }
@@ -25,16 +25,22 @@ fn one_in_flight_and_a_hung_read_delays_no_neighbour() {
     schedule.add(link("a"), PACE, Millis(0));
     schedule.add(link("b"), PACE, Millis(0));
     assert_eq!(begin(&mut schedule, Millis(0)), [link("a"), link("b")]);
-    schedule.end(&link("b"), Millis(1), Duration::from_millis(1), Ended::Ok);
+    schedule.end(
+        &link("b"),
+        Millis(1),
+        Duration::from_millis(1),
+        Reading::Value(()),
+    );
     // "a" hangs: never started again, while "b" goes on.
     for second in 1..10u64 {
         let now = Millis::from_secs(second);
         assert_eq!(begin(&mut schedule, now), [link("b")], "second {second}");
-        schedule.end(&link("b"), now, Duration::ZERO, Ended::Ok);
+        schedule.end(&link("b"), now, Duration::ZERO, Reading::Value(()));
         assert_eq!(schedule.mark_stalled(now), second == 5, "second {second}");
     }
     let stalled = schedule
-        .slots()
+        .slots
+        .iter()
         .find(|(subject, _)| **subject == link("a"))
         .unwrap();
     assert_eq!(stalled.1.health.stalled_since, Some(Millis(0)));
@@ -43,7 +49,7 @@ fn one_in_flight_and_a_hung_read_delays_no_neighbour() {
         &link("a"),
         Millis::from_secs(20),
         Duration::from_secs(20),
-        Ended::Ok,
+        Reading::Value(()),
     );
     assert!(
         schedule
@@ -65,13 +71,13 @@ fn what_is_nearly_due_is_taken_along() {
     schedule.add(link("slow"), slow, Millis(250));
     assert_eq!(schedule.start_due(Millis(0)).len(), 3, "all but c");
     for name in ["a", "b", "slow"] {
-        schedule.end(&link(name), Millis(1), Duration::ZERO, Ended::Ok);
+        schedule.end(&link(name), Millis(1), Duration::ZERO, Reading::Value(()));
     }
     // Each keeps to its own grid: nothing drifts, and nothing wakes for the slack alone.
     assert!(schedule.start_due(Millis(50)).is_empty());
     assert_eq!(schedule.next_attention(), Some(Millis(51)));
     assert_eq!(schedule.start_due(Millis(51)), [link("c")]);
-    schedule.end(&link("c"), Millis(52), Duration::ZERO, Ended::Ok);
+    schedule.end(&link("c"), Millis(52), Duration::ZERO, Reading::Value(()));
     assert_eq!(schedule.start_due(Millis(1000)), [link("a"), link("b")]);
 }
 
@@ -80,14 +86,14 @@ fn an_event_reads_at_once_and_soon_after() {
     let mut schedule = Schedule::default();
     schedule.add(link("a"), PACE, Millis(0));
     schedule.start_due(Millis(0));
-    schedule.end(&link("a"), Millis(0), Duration::ZERO, Ended::Ok);
+    schedule.end(&link("a"), Millis(0), Duration::ZERO, Reading::Value(()));
     assert!(schedule.start_due(Millis(300)).is_empty());
     schedule.wake(&link("a"), Millis(300));
     let mut reads = Vec::new();
     for now in 300..1000 {
         if !schedule.start_due(Millis(now)).is_empty() {
             reads.push(now);
-            schedule.end(&link("a"), Millis(now), Duration::ZERO, Ended::Ok);
+            schedule.end(&link("a"), Millis(now), Duration::ZERO, Reading::Value(()));
         }
     }
     assert_eq!(reads, [300, 310, 340, 500]);
@@ -110,7 +116,7 @@ fn what_is_missing_is_looked_for_again_whatever_else_happens() {
             _ => {}
         }
         if !schedule.start_due(Millis(now)).is_empty() {
-            schedule.end(&link("a"), Millis(now), Duration::ZERO, Ended::Ok);
+            schedule.end(&link("a"), Millis(now), Duration::ZERO, Reading::Value(()));
             if !(3000..4000).contains(&now) {
                 reads.push(now);
             }
@@ -126,7 +132,7 @@ fn a_wake_during_a_read_is_not_lost() {
     schedule.start_due(Millis(0));
     schedule.wake(&link("a"), Millis(2));
     assert!(schedule.start_due(Millis(2)).is_empty());
-    schedule.end(&link("a"), Millis(3), Duration::ZERO, Ended::Ok);
+    schedule.end(&link("a"), Millis(3), Duration::ZERO, Reading::Value(()));
     assert_eq!(schedule.start_due(Millis(3)), [link("a")]);
 }
 
@@ -135,9 +141,19 @@ fn missed_starts_are_not_made_up_for() {
     let mut schedule = Schedule::default();
     schedule.add(link("a"), PACE, Millis(0));
     schedule.start_due(Millis(0));
-    schedule.end(&link("a"), Millis(7_300), Duration::ZERO, Ended::Ok);
+    schedule.end(
+        &link("a"),
+        Millis(7_300),
+        Duration::ZERO,
+        Reading::Value(()),
+    );
     assert_eq!(schedule.start_due(Millis(7_300)).len(), 1);
-    schedule.end(&link("a"), Millis(7_301), Duration::ZERO, Ended::Ok);
+    schedule.end(
+        &link("a"),
+        Millis(7_301),
+        Duration::ZERO,
+        Reading::Value(()),
+    );
     assert!(schedule.start_due(Millis(8_299)).is_empty());
     assert_eq!(schedule.next_attention(), Some(Millis(8_300)));
 }
@@ -153,7 +169,7 @@ fn answered_counts_failures_and_stalls_as_answers() {
         &link("a"),
         Millis(1),
         Duration::ZERO,
-        Ended::Failed(Fault {
+        Reading::Failed(Fault {
             kind: FaultKind::Denied,
             detail: String::new(),
         }),
@@ -171,7 +187,7 @@ fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     assert!(!schedule.mark_stalled(Millis(4_999)));
     assert_eq!(schedule.next_attention(), Some(Millis(5_000)));
     assert!(schedule.mark_stalled(Millis(5_000)));
-    let slot = |schedule: &Schedule| schedule.slots().next().unwrap().1.clone();
+    let slot = |schedule: &Schedule| schedule.slots.iter().next().unwrap().1.clone();
     assert_eq!(slot(&schedule).health.stalled_since, None);
     assert_eq!(slot(&schedule).idle, Some(Idle::NoReader));
     assert!(schedule.answered(|_| 1) && schedule.quiet());
@@ -179,9 +195,9 @@ fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     assert!(!schedule.mark_stalled(Millis(6_000)));
     assert_eq!(schedule.next_attention(), None);
     // Its deadline counts from when it is taken up.
-    schedule.began(&link("a"), Millis(8_000));
-    assert_eq!(slot(&schedule).idle, None);
+    let _ = schedule.began(&link("a")).unwrap().set(Millis(8_000));
     assert!(!schedule.mark_stalled(Millis(12_999)));
+    assert_eq!(slot(&schedule).idle, None);
     assert_eq!(schedule.next_attention(), Some(Millis(13_000)));
     assert!(schedule.mark_stalled(Millis(13_000)));
     assert_eq!(slot(&schedule).health.stalled_since, Some(Millis(8_000)));
@@ -203,7 +219,7 @@ fn a_device_that_hangs_costs_no_second_thread() {
         }
         for subject in begin(&mut schedule, Millis(0)) {
             if subject != of("a")[hangs] {
-                schedule.end(&subject, Millis(1), Duration::ZERO, Ended::Ok);
+                schedule.end(&subject, Millis(1), Duration::ZERO, Reading::Value(()));
             }
         }
         let now = Millis::from_secs(5);
@@ -214,14 +230,14 @@ fn a_device_that_hangs_costs_no_second_thread() {
         want.sort();
         assert_eq!(begin(&mut schedule, now), want, "{hangs} hangs");
         for subject in want {
-            schedule.end(&subject, now, Duration::ZERO, Ended::Ok);
+            schedule.end(&subject, now, Duration::ZERO, Reading::Value(()));
         }
         assert!(
             schedule.next_attention() > Some(now),
             "held back, not overdue"
         );
         let now = Millis::from_secs(7);
-        schedule.end(&of("a")[hangs], now, Duration::ZERO, Ended::Ok);
+        schedule.end(&of("a")[hangs], now, Duration::ZERO, Reading::Value(()));
         assert_eq!(begin(&mut schedule, now).len(), 6, "all again");
     }
 }
