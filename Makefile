@@ -100,6 +100,8 @@ lint:
 # Simulated nodes have thousands of files: in memory, where there is room (a container's /dev/shm has 64 MB).
 TEST_TMPDIR = $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
+# Random nodes that each law is tried on.
+LAW_NODES ?= 2500
 # Half of them mostly wait for an agent: several at a time, the longest first.
 LONGEST := laws agent shapes kube_api nccl_memory demo expect broken_nodes log_files lib
 UNIT := $(addprefix unit/,$(LONGEST) $(filter-out $(LONGEST),$(UNIT_TESTS)))
@@ -110,6 +112,7 @@ unit-built:
 	cargo test --locked --lib --bins $(addprefix --test ,$(UNIT_TESTS)) --no-run
 
 unit/%: export TMPDIR = $(TEST_TMPDIR)
+unit/laws: export LAW_NODES := $(LAW_NODES)
 unit/lib:
 	@cargo test --quiet --locked --lib --bins
 
@@ -123,6 +126,7 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
 
 # The virtual machines compute, most others wait.
+test: export LAW_NODES = 10000
 test: deps check rig ## everything but the system suites
 	@$(SEVERAL) -j2 test-vm test-packages test-slurm test-page test-faults test-host test-dashboards
 	@$(MAKE) --no-print-directory test-alerts test-stack

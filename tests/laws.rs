@@ -572,8 +572,10 @@ fn edits(most: usize) -> impl Strategy<Value = Vec<Vec<(Worse, usize)>>> {
     prop::collection::vec(run, 1..=most)
 }
 
-/// Enough for 10,000 random nodes, of which each case judges this many.
+/// Enough for 10,000 random nodes, of which each case judges this many; `make check` tries fewer of the same.
 fn cases(nodes: u32) -> ProptestConfig {
+    let wanted = std::env::var("LAW_NODES").ok();
+    let wanted: u32 = wanted.map_or(10_000, |number| number.parse().expect("a number of nodes"));
     let usual = ProptestConfig {
         failure_persistence: None,
         max_shrink_iters: 200,
@@ -584,7 +586,7 @@ fn cases(nodes: u32) -> ProptestConfig {
         // With `PROPTEST_RNG_SEED`, if that is set.
         Some(_) => usual,
         None => ProptestConfig {
-            cases: 10_000 / nodes,
+            cases: wanted / nodes,
             rng_seed: RngSeed::Fixed(14),
             ..usual
         },

@@ -377,9 +377,10 @@ impl History {
                 }
             }
         }
-        if let Some(facts) = &snapshot.gpudirect
-            && let Some(modules) = facts.value.modules.value()
-        {
+        let Some(facts) = &snapshot.gpudirect else {
+            return;
+        };
+        if let Some(modules) = facts.value.modules.value() {
             let module = modules.get("nvidia");
             if module.is_none() {
                 self.driver_gone = Some(facts.at);
@@ -392,9 +393,7 @@ impl History {
                 self.kernel.driver_loaded.push(before, false, text);
             }
         }
-        if let Some(facts) = &snapshot.gpudirect
-            && let Some(nvidia_fs) = facts.value.nvidia_fs.value()
-        {
+        if let Some(nvidia_fs) = facts.value.nvidia_fs.value() {
             for (name, value) in &nvidia_fs.errors {
                 let track = self.other.entry(format!("nvidia_fs {name}")).or_default();
                 track.push(facts.at, *value);

@@ -50,7 +50,6 @@ pub struct Track {
     previous: Option<Millis>,
     last_by: u64,
     steps: VecDeque<(Millis, u64)>,
-    resets: u32,
 }
 
 impl Track {
@@ -83,20 +82,13 @@ impl Track {
         if at <= last_at {
             return 0;
         }
-        let by = if self.kind == CounterKind::Gauge {
-            0
-        } else if value >= last {
-            value - last
-        } else {
-            match self.kind {
-                CounterKind::Wrapping { max } if !reset && last > max / 2 && value <= max / 2 => {
-                    (max - last.min(max)) + value + 1
-                }
-                _ => {
-                    self.resets = self.resets.saturating_add(1);
-                    0
-                }
+        let by = match self.kind {
+            CounterKind::Gauge => 0,
+            _ if value >= last => value - last,
+            CounterKind::Wrapping { max } if !reset && last > max / 2 && value <= max / 2 => {
+                (max - last.min(max)) + value + 1
             }
+            _ => 0,
         };
         self.previous = Some(last_at);
         self.last = Some((at, value));
@@ -146,11 +138,6 @@ impl Track {
     /// At its maximum and stuck there: further deltas are blind zeros.
     pub fn saturated(&self) -> bool {
         matches!((self.kind, self.last), (CounterKind::Saturating { max }, Some((_, value))) if value >= max)
-    }
-
-    /// Times the counter went backwards without a wrap.
-    pub fn resets(&self) -> u32 {
-        self.resets
     }
 
     /// Increase within the window; none until two samples exist, and none of a gauge.
@@ -204,61 +191,48 @@ mod tests {
 
     #[test]
     fn increases() {
-        type Row = (
-            &'static str,
-            CounterKind,
-            &'static [u64],
-            &'static [u64],
-            u32,
-        );
+        type Row = (&'static str, CounterKind, &'static [u64], &'static [u64]);
         let rows: [Row; 6] = [
             (
                 "first is a baseline, however big",
                 CounterKind::Wide,
                 &[9999, 9999, 10004],
                 &[0, 0, 5],
-                0,
             ),
             (
                 "a reset is a new baseline",
                 CounterKind::Wide,
                 &[100, 3, 7],
                 &[0, 0, 4],
-                1,
             ),
             (
                 "firmware u32 wraps",
                 U32,
                 &[u32::MAX as u64 - 4, 5],
                 &[0, 10],
-                0,
             ),
             (
                 "a small fall of a wrapping counter is a reset",
                 U32,
                 &[1000, 10, 12],
                 &[0, 0, 2],
-                1,
             ),
             (
                 "cleared by hand",
                 CounterKind::Saturating { max: 15 },
                 &[15, 0, 1],
                 &[0, 0, 1],
-                1,
             ),
             (
                 "gauges have no increase",
                 CounterKind::Gauge,
                 &[5, 50, 5],
                 &[0, 0, 0],
-                0,
             ),
         ];
-        for (name, kind, values, want, resets) in rows {
-            let (track, got) = pushed(kind, values);
+        for (name, kind, values, want) in rows {
+            let (_, got) = pushed(kind, values);
             assert_eq!(got, want, "{name}");
-            assert_eq!(track.resets(), resets, "{name}");
         }
     }
 
@@ -266,16 +240,15 @@ mod tests {
     fn a_wrap_leads_from_the_upper_half_to_the_lower() {
         const MAX: u64 = u32::MAX as u64;
         const HALF: u64 = MAX / 2;
-        for (last, value, want, resets) in [
-            (HALF, 0, 0, 1),
-            (HALF + 1, 0, MAX - HALF, 0),
-            (MAX, HALF, HALF + 1, 0),
-            (MAX, HALF + 1, 0, 1),
-            (MAX, MAX, 0, 0),
+        for (last, value, want) in [
+            (HALF, 0, 0),
+            (HALF + 1, 0, MAX - HALF),
+            (MAX, HALF, HALF + 1),
+            (MAX, HALF + 1, 0),
+            (MAX, MAX, 0),
         ] {
-            let (track, by) = pushed(U32, &[last, value]);
+            let (_, by) = pushed(U32, &[last, value]);
             assert_eq!(by, [0, want], "{last} {value}");
-            assert_eq!(track.resets(), resets, "{last} {value}");
         }
         let (track, _) = pushed(U32, &[5]);
         assert!(track.falls(4) && !track.falls(5));
@@ -297,7 +270,7 @@ mod tests {
         let mut track = Track::new(U32);
         track.push(Millis(1), 3_000_000_000);
         assert_eq!(track.push_with(Millis(2), 17, true), 0);
-        assert_eq!((track.resets(), track.push(Millis(3), 18)), (1, 1));
+        assert_eq!(track.push(Millis(3), 18), 1);
     }
 
     #[test]

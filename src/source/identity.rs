@@ -1,6 +1,6 @@
 //! Who an RDMA device is: PCI address, driver, kind of function. Pure; [`super::infiniband`] reads.
 
-use crate::observe::rdma::Function;
+use crate::observe::rdma::{Function, is_guid_set};
 use crate::units::{Bdf, DeviceKey};
 use std::path::{Component, Path};
 
@@ -144,9 +144,7 @@ pub fn key(place: &Place, software: bool, node_guid: Option<&str>, name: &str) -
         (Some(pci), Some(aux)) if !software => DeviceKey(format!("{pci}/{aux}")),
         (Some(pci), None) if !software => DeviceKey(pci.to_string()),
         _ => match node_guid {
-            Some(guid) if guid.bytes().any(|b| b != b'0' && b != b':') => {
-                DeviceKey(format!("guid:{guid}"))
-            }
+            Some(guid) if is_guid_set(guid) => DeviceKey(format!("guid:{guid}")),
             _ => DeviceKey(format!("name:{name}")),
         },
     }

@@ -40,20 +40,18 @@ pub struct LineMark {
 impl Place {
     /// Of a record of `/dev/kmsg`.
     pub fn numbered(seq: u64, ts_us: u64) -> Self {
-        let (last_seq, last_ts_us) = (Some(seq), Some(ts_us));
         Self {
-            last_seq,
-            last_ts_us,
+            last_seq: Some(seq),
+            last_ts_us: Some(ts_us),
             ..Self::default()
         }
     }
 
     /// Of a line of syslog(2).
     pub fn marked(mark: LineMark, ts_us: u64) -> Self {
-        let (last_line, last_ts_us) = (Some(mark), Some(ts_us));
         Self {
-            last_line,
-            last_ts_us,
+            last_line: Some(mark),
+            last_ts_us: Some(ts_us),
             ..Self::default()
         }
     }

@@ -216,14 +216,9 @@ impl<'a> Attrs<'a> {
 
     /// A nest, absent where the attribute is.
     pub fn nest(self, id: u16) -> Answer<Option<Attrs<'a>>> {
-        self.get(id).map(Attr::nested).transpose()
-    }
-}
-
-impl<'a> Attr<'a> {
-    /// As a run of attributes.
-    pub fn nested(self) -> Answer<Attrs<'a>> {
-        Attrs::parse(self.bytes)
+        self.get(id)
+            .map(|attr| Attrs::parse(attr.bytes))
+            .transpose()
     }
 }
 

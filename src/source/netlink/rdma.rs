@@ -233,7 +233,7 @@ fn numbers(
     let table = needed(Attrs::parse(payload)?.nest(table)?)?;
     (table.iter().filter(|attr| attr.id == entry))
         .map(|attr| {
-            let entry = attr.nested()?;
+            let entry = Attrs::parse(attr.bytes)?;
             Ok((needed(entry.text(name))?, needed(entry.u64(value)?)?))
         })
         .collect()

@@ -233,7 +233,7 @@ proptest! {
         if let Ok(attrs) = Attrs::parse(&bytes) {
             for attr in attrs.iter() {
                 let _ = (attrs.u8(attr.id), attrs.u32(attr.id), attrs.u64(attr.id));
-                let _ = (attrs.text(attr.id), attr.nested());
+                let _ = (attrs.text(attr.id), Attrs::parse(attr.bytes));
             }
         }
     }

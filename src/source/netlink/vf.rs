@@ -53,7 +53,7 @@ fn told(payload: &[u8]) -> Answer<Option<VfLinks>> {
     };
     let mut states = BTreeMap::new();
     for info in list.iter().filter(|attr| attr.id == IFLA_VF_INFO) {
-        let Some(state) = info.nested()?.get(IFLA_VF_LINK_STATE) else {
+        let Some(state) = Attrs::parse(info.bytes)?.get(IFLA_VF_LINK_STATE) else {
             continue;
         };
         let (Some(number), Some(word)) = (u32_at(state.bytes, 0), u32_at(state.bytes, 4)) else {

@@ -3,7 +3,7 @@
 use super::input::{self, Input, Slot, Then};
 use super::listing::{self, Entry, Listing, is_gone};
 use super::options::{Container, Fingerprint, Layout, Mark, Options, Place, PollStats, Sink};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{Fault, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
 use memchr::{memchr, memrchr};
@@ -186,10 +186,7 @@ impl Log {
     }
 
     fn relist(&mut self, listing: &Listing, tools: &mut Tools, sink: &mut dyn Sink) {
-        let odd = listing.odd.clone().map(|detail| Fault {
-            kind: FaultKind::Other,
-            detail,
-        });
+        let odd = listing.odd.clone().map(Fault::other);
         let before = std::mem::replace(&mut self.faulty, odd.is_some());
         if !before && odd.is_some() {
             tools.stats.fault = odd;

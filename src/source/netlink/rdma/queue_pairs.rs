@@ -91,7 +91,7 @@ pub fn queue_pairs(payload: &[u8]) -> Answer<Vec<QueuePair>> {
         .iter()
         .filter(|attr| attr.id == RES_QP_ENTRY)
         .map(|attr| {
-            let entry = attr.nested()?;
+            let entry = Attrs::parse(attr.bytes)?;
             let owner = match (entry.u32(RES_PID)?, entry.text(RES_KERN_NAME)) {
                 (Some(pid), _) if pid != 0 => QpOwner::Task(pid),
                 (_, Some(_)) => QpOwner::Kernel,
