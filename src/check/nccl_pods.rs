@@ -92,8 +92,7 @@ fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
 /// Whether the environment selects sockets (NCCL_NET, NCCL_IB_DISABLE).
 pub(super) fn wants_sockets(env: &BTreeMap<String, String>) -> bool {
     let has = |name: &str, is: fn(&str) -> bool| env.get(name).is_some_and(|value| is(value));
-    has("NCCL_NET", |net| net.eq_ignore_ascii_case("socket"))
-        || has("NCCL_IB_DISABLE", is_on)
+    has("NCCL_NET", |net| net.eq_ignore_ascii_case("socket")) || has("NCCL_IB_DISABLE", is_on)
 }
 
 #[cfg(test)]
