@@ -63,11 +63,14 @@ install_host_tools() {
     command -v apt-get >/dev/null || die "missing packages and no apt-get: $want"
     [ "$(id -u)" = 0 ] || die "not root; missing packages, install them first: apt-get install $want"
     say "installing $want"
+    # Suites that run side by side install one after the other.
+    exec 8>/var/lock/selvage-apt && flock -w 600 8
     if ! DEBIAN_FRONTEND=noninteractive quietly apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $want; then
         apt_update_once
         DEBIAN_FRONTEND=noninteractive quietly apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $want ||
             die "apt-get could not install: $want"
     fi
+    exec 8>&-
     want=$(missing_packages | sort -u | tr '\n' ' ')
     [ -z "${want% }" ] || die "still missing after apt-get install: $want"
 }
