@@ -106,6 +106,50 @@ pub(super) struct CommandLine {
 /// All commands; [`command`] adds the settings to those that take them.
 #[derive(Debug, Subcommand)]
 pub(super) enum Commands {
+    // In an enum of their own: the function that clap derives of one enum holds all its commands on the stack.
+    #[command(flatten)]
+    Local(LocalCommands),
+    /// The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage
+    #[command(disable_help_subcommand = true, after_help = fleet::EXIT_STATUSES)]
+    Fleet(fleet::Flags),
+    /// On a Slurm node: drain and resume it by the agent's verdict
+    #[command(
+        subcommand,
+        disable_help_subcommand = true,
+        arg_required_else_help = true
+    )]
+    Slurm(slurm::Program),
+    /// Remove our labels, taint and condition from a node, or from all, before an uninstall
+    Cleanup(cleanup::Which),
+    /// Take this machine as it is now for right: forget its best values
+    Accept,
+    /// Print every setting with default and meaning, or the settings in force
+    Config {
+        /// Print the settings in force and where each was written
+        #[arg(long)]
+        effective: bool,
+    },
+    /// Print the completion script of a shell
+    #[command(hide = true)]
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: Shell,
+    },
+    /// Print the manual page (roff)
+    #[command(hide = true)]
+    Man,
+    /// Simulated GPU nodes with faults coming and going: no hardware, no cluster
+    #[cfg(feature = "demo")]
+    Demo(DemoArgs),
+    /// Write a simulated node's files, to read with --host-root; without DIR, list the nodes
+    #[cfg(feature = "demo")]
+    #[command(override_usage = "selvage simulate\n       selvage simulate <NODE> <DIR>")]
+    Simulate(SimulateArgs),
+}
+
+/// Commands that read this node, or logs on it.
+#[derive(Debug, Subcommand)]
+pub(super) enum LocalCommands {
     /// Watch this node, judge it, serve metrics and the report (the DaemonSet)
     Agent,
     /// Read this node once and print the verdict
@@ -146,42 +190,6 @@ pub(super) enum Commands {
         #[command(flatten)]
         settings: preflight::Settings,
     },
-    /// The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage
-    #[command(disable_help_subcommand = true, after_help = fleet::EXIT_STATUSES)]
-    Fleet(fleet::Flags),
-    /// On a Slurm node: drain and resume it by the agent's verdict
-    #[command(
-        subcommand,
-        disable_help_subcommand = true,
-        arg_required_else_help = true
-    )]
-    Slurm(slurm::Program),
-    /// Remove our labels, taint and condition from a node, or from all, before an uninstall
-    Cleanup(cleanup::Which),
-    /// Take this machine as it is now for right: forget its best values
-    Accept,
-    /// Print every setting with default and meaning, or the settings in force
-    Config {
-        /// Print the settings in force and where each was written
-        #[arg(long)]
-        effective: bool,
-    },
-    /// Print the completion script of a shell
-    #[command(hide = true)]
-    Completions {
-        /// bash, zsh, fish, elvish or powershell
-        shell: Shell,
-    },
-    /// Print the manual page (roff)
-    #[command(hide = true)]
-    Man,
-    /// Simulated GPU nodes with faults coming and going: no hardware, no cluster
-    #[cfg(feature = "demo")]
-    Demo(DemoArgs),
-    /// Write a simulated node's files, to read with --host-root; without DIR, list the nodes
-    #[cfg(feature = "demo")]
-    #[command(override_usage = "selvage simulate\n       selvage simulate <NODE> <DIR>")]
-    Simulate(SimulateArgs),
 }
 
 /// How something is printed.

@@ -1,6 +1,6 @@
 //! From arguments to exit status.
 
-use super::args::{CommandLine, Commands, Inputs};
+use super::args::{CommandLine, Commands, Inputs, LocalCommands};
 use super::ask::Asked;
 #[cfg(feature = "demo")]
 use super::demo;
@@ -58,28 +58,7 @@ fn run(matches: &ArgMatches) -> Status {
     let line = CommandLine::from_arg_matches(matches).map_err(refuse)?;
     let (_, matches) = matches.subcommand().ok_or(USAGE)?;
     match line.command {
-        Commands::Agent => agent(start(matches, false)?, matches),
-        Commands::Check {
-            output,
-            asked,
-            exit,
-        } => {
-            let config = start(matches, true)?.config;
-            let state = match asked.agent {
-                Some(_) => ask_agent(&config, &asked, output.style())?,
-                None => sample(&config, |report| check::encode(report, output.style()))?,
-            };
-            Ok(exit.fail_on.exit_status(state, exit.exit_codes))
-        }
-        Commands::Metrics => metrics_command(&start(matches, true)?.config),
-        Commands::Kmsg(inputs) => kmsg_command(&inputs),
-        Commands::Nccl { inputs, bench } => match bench.bench {
-            true => bench::command(&inputs, &bench, matches),
-            false => nccl_command(&inputs),
-        },
-        Commands::Capture { dir } => capture_command(&start(matches, true)?.config, &dir),
-        Commands::Sidecar(arguments) => sidecar_command(arguments),
-        Commands::Preflight { output, settings } => preflight_command(&settings, output.style()),
+        Commands::Local(command) => local(command, matches),
         Commands::Fleet(flags) => fleet::run(flags, matches),
         Commands::Slurm(program) => slurm::run(&program, matches),
         Commands::Cleanup(which) => cleanup::run(&start(matches, true)?.config, &which),
@@ -99,9 +78,39 @@ fn run(matches: &ArgMatches) -> Status {
     }
 }
 
+fn local(command: LocalCommands, matches: &ArgMatches) -> Status {
+    match command {
+        LocalCommands::Agent => agent(start(matches, false)?, matches),
+        LocalCommands::Check {
+            output,
+            asked,
+            exit,
+        } => {
+            let config = &start(matches, true)?.config;
+            let state = match asked.agent {
+                Some(_) => ask_agent(config, &asked, output.style())?,
+                None => sample(config, |report| check::encode(report, output.style()))?,
+            };
+            Ok(exit.fail_on.exit_status(state, exit.exit_codes))
+        }
+        LocalCommands::Metrics => metrics_command(&start(matches, true)?.config),
+        LocalCommands::Kmsg(inputs) => kmsg_command(&inputs),
+        LocalCommands::Nccl { inputs, bench } => match bench.bench {
+            true => bench::command(&inputs, &bench, matches),
+            false => nccl_command(&inputs),
+        },
+        LocalCommands::Capture { dir } => capture_command(&start(matches, true)?.config, &dir),
+        LocalCommands::Sidecar(arguments) => sidecar_command(arguments),
+        LocalCommands::Preflight { output, settings } => {
+            preflight_command(&settings, output.style())
+        }
+    }
+}
+
 /// The settings in force, adapted to a directory tree that stands in for a host.
-pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Loaded, Vec<String>> {
-    let mut loaded = config::load(matches, host_name)?;
+pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Box<Loaded>, Vec<String>> {
+    // On the heap: the stack may be limited to little.
+    let mut loaded = config::load(matches, host_name).map(Box::new)?;
     let agent = &mut loaded.config.agent;
     let root = &agent.host_root;
     if !root.is_dir() {
@@ -120,7 +129,7 @@ pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Loaded, Vec<String>> 
 
 /// The settings of a command that reads this node, whose log it starts; `quiet` limits that to warnings and
 /// errors.
-fn start(matches: &ArgMatches, quiet: bool) -> Result<Loaded, u8> {
+fn start(matches: &ArgMatches, quiet: bool) -> Result<Box<Loaded>, u8> {
     let loaded = load_on_tree(matches).map_err(refuse_all)?;
     init_log(&loaded.config, quiet);
     for warning in &loaded.warnings {
@@ -265,7 +274,7 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
-fn agent(mut loaded: Loaded, matches: &ArgMatches) -> Status {
+fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Status {
     let mut signals = on_runtime(async { Signals::listen() })
         .and_then(|listening| listening)
         .map_err(fail)?;
@@ -308,7 +317,7 @@ fn agent(mut loaded: Loaded, matches: &ArgMatches) -> Status {
 }
 
 /// The settings as they are now, which an agent with those of `before` can go on with.
-async fn reload(before: &Config, matches: &ArgMatches) -> Result<Loaded, Vec<String>> {
+async fn reload(before: &Config, matches: &ArgMatches) -> Result<Box<Loaded>, Vec<String>> {
     let is_piped = |path: &String| path == "-";
     if matches.get_one::<String>("config").is_some_and(is_piped) {
         let why = "--config=-: standard input cannot be read a second time; restart the agent";

@@ -59,8 +59,7 @@ LIMITS = [
     limited("data of 128 MiB", "RLIMIT_DATA of 128 MiB", (resource.RLIMIT_DATA, 128 * MIB)),
     limited("no locked memory", "RLIMIT_MEMLOCK of 0", (resource.RLIMIT_MEMLOCK, 0)),
     limited("no core files", "RLIMIT_CORE of 0", (resource.RLIMIT_CORE, 0)),
-    # Without optimisation clap's derived functions alone take 250 KiB; the image's build runs with 128 KiB.
-    limited("stack of 512 KiB", "RLIMIT_STACK of 512 KiB", (resource.RLIMIT_STACK, 512 * 1024)),
+    limited("stack of 256 KiB", "RLIMIT_STACK of 256 KiB", (resource.RLIMIT_STACK, 256 * 1024)),
     limited("no queued signals", "RLIMIT_SIGPENDING of 0", (resource.RLIMIT_SIGPENDING, 0)),
 ]
 
