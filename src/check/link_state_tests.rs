@@ -132,6 +132,22 @@ fn a_blink_while_it_trains_is_not_a_fall() {
 }
 
 #[test]
+fn a_device_that_appeared_of_late_may_train() {
+    let mut node = Node::infiniband();
+    node.tick(900);
+    node.set_state(3, PortState::Down, PhysState::Polling);
+    node.history = Default::default();
+    node.tick(1);
+    node.policy.expect.rails = Some(8);
+    for (appeared, want) in [(None, 3), (Some(node.now), 180)] {
+        let device = node.history.devices.get_mut(&key(3).device).unwrap();
+        device.appeared = appeared;
+        let wait = node.run(&CHECK)[0].timing.raise_after.as_secs();
+        assert_eq!(wait, want, "{appeared:?}");
+    }
+}
+
+#[test]
 fn roce_disabled_is_only_off_when_the_interface_says_so() {
     for (admin_up, want) in [(true, "LinkDown"), (false, "PhysDisabled")] {
         let mut node = Node::roce();

@@ -325,7 +325,7 @@ mod tests {
     use super::*;
     use crate::check::Status;
     use crate::check::roles::Role;
-    use crate::units::Millis;
+    use crate::units::{Bdf, Millis};
 
     fn link(gigatransfers: u32, width: u32) -> Reading<PcieLink> {
         Reading::Value(PcieLink {
@@ -392,6 +392,28 @@ mod tests {
         pci.virtual_machine = true;
         node.set_pci(pci);
         assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_card_in_two_slots_shares_its_load() {
+        let mut node = Node::infiniband();
+        for i in 0..8 {
+            node.set_link(i, crate::check::testing::link(800, 4));
+        }
+        node.tick(1);
+        let slow = |node: &Node| node.told(&CHECK).len();
+        assert_eq!(slow(&node), 8, "800 Gbit/s by PCIe 5.0 x16");
+        for i in 0..2 {
+            node.devices[i].sys_image_guid = Some("b83f:d203:00f1:a2c0".into());
+        }
+        node.tick(1);
+        assert_eq!(slow(&node), 6);
+        // A second function in the same slot carries nothing.
+        let own = node.devices[0].pci.unwrap();
+        node.devices[1].pci = Some(Bdf { function: 1, ..own });
+        node.tick(1);
+        let told = node.told(&CHECK);
+        assert!(told[0].starts_with("mlx5_0/1 PciePathTooSlow"), "{told:?}");
     }
 
     #[test]

@@ -228,3 +228,33 @@ pub fn proof(
     }
     proof
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, link};
+    use super::*;
+    use crate::observe::reading::Reading;
+
+    #[test]
+    fn a_state_that_cannot_be_read_proves_nothing_but_in_a_pod() {
+        let mut node = Node::roce();
+        let counted = |node: &Node| {
+            let proof = proof(&node.snapshot, &node.history, &node.roles);
+            (proof.rails, proof.read, proof.proven)
+        };
+        assert_eq!(counted(&node), (8, 8, 8));
+        let mut unread = link(200, 1);
+        unread.state = Reading::NotObservable;
+        unread.phys_state = Reading::NotObservable;
+        node.set_link(3, unread);
+        node.tick(1);
+        assert_eq!(counted(&node), (8, 7, 7));
+        // A pod has the interface of a gVNIC that was up.
+        node.devices[3].driver = "gve".into();
+        node.devices[3].ports[0].netdev = None;
+        node.tick(1);
+        assert_eq!(counted(&node), (8, 8, 8));
+        node.history = Default::default();
+        assert_eq!(counted(&node), (8, 7, 7), "never up");
+    }
+}

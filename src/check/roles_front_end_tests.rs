@@ -162,6 +162,11 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
             Node::new(gvnics(9), 8).guest().route("eth0").route("eth1"),
             numbered("gvep", 1..9),
         ),
+        (
+            "A3 Mega, the route of another than the first",
+            Node::new(gvnics(9), 8).guest().route("eth1"),
+            [numbered("gvep", 0..1), numbered("gvep", 2..9)].concat(),
+        ),
         ("too few gVNICs, all routed", all_routed(4), vec![]),
     ]
 }

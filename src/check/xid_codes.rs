@@ -196,6 +196,30 @@ mod tests {
     }
 
     #[test]
+    fn xid_74_is_harmless_by_all_its_registers_alone() {
+        let ruled = |words: &[u32]| {
+            let words = words.to_vec();
+            let nvlink = Some(NvLink {
+                words,
+                ..NvLink::default()
+            });
+            let detail = XidDetail {
+                nvlink,
+                ..XidDetail::default()
+            };
+            xid_ruling(74, &detail, &Overrides::default()).disposition
+        };
+        for first in [1, 1 << 23, 1 << 30, 1 | 1 << 23 | 1 << 30] {
+            assert_eq!(ruled(&[first, 0, 0, 0, 0, 0, 0]), Ignore, "{first:#x}");
+            assert_eq!(ruled(&[first, 0, 0, 1, 0, 0, 0]), Fatal, "{first:#x}");
+            assert_eq!(ruled(&[first, 0, 0, 0, 0, 0]), Fatal, "{first:#x}, cut");
+        }
+        for first in [0, 2, 1 << 22 | 1, 1 << 31] {
+            assert_eq!(ruled(&[first, 0, 0, 0, 0, 0, 0]), Fatal, "{first:#x}");
+        }
+    }
+
+    #[test]
     fn codes_that_take_a_gpu_away() {
         for code in [
             46, 48, 62, 64, 74, 79, 95, 110, 119, 120, 136, 140, 143, 158, 167,
