@@ -15,7 +15,6 @@ use crate::report::http::{Limits, ServeState};
 use crate::report::metrics::AgentStats;
 use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Followed, Sampler};
-use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver, StateDir};
 use crate::supervise::{self, Supervisor};
@@ -389,10 +388,10 @@ impl Node {
             }
             Update::Through(through) => self.kernel_log = Some(through),
             Update::Lost(lost) => self.evaluator.history.totals.kmsg_records_lost += lost,
-            Update::Health { fault, absent, via } => {
+            Update::Health(way) => {
                 self.log_health = Followed {
-                    via: via.map(Way::name),
-                    ..Followed::of(fault, absent)
+                    via: way.value().map(|way| way.as_str()),
+                    ..Followed::of(way)
                 };
             }
         }

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::kernel_log::follow::{
     Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, Way,
 };
@@ -31,15 +31,9 @@ pub enum Update {
     Through(ResumeState),
     /// So many more records were overwritten before they were read.
     Lost(u64),
-    /// The state of the log itself.
-    Health {
-        /// Why it cannot be followed, if so.
-        fault: Option<Fault>,
-        /// No kernel log exists under this root.
-        absent: bool,
-        /// The way it is read, once it is.
-        via: Option<Way>,
-    },
+    /// The state of the log itself: the way it is read, once it is; absent where no kernel log exists
+    /// under this root.
+    Health(Reading<Way>),
 }
 
 /// Where the log is and how it is read.
@@ -129,12 +123,7 @@ pub(crate) fn spawn<T: From<Update> + Send + 'static>(
             let Err(error) = follow(&mut settings, clock, &tx, task) else {
                 break;
             };
-            let (fault, absent) = fault_of(&error);
-            let health = Update::Health {
-                fault,
-                absent,
-                via: None,
-            };
+            let health = Update::Health(unfollowed(&error));
             if tx.blocking_send(health.into()).is_err() {
                 break;
             }
@@ -163,12 +152,8 @@ fn follow<T: From<Update>>(
     // Opening proves little: the log is healthy once it was read.
     let mut report_healthy = || {
         if !std::mem::replace(&mut healthy, true) {
-            tracing::info!(via = via.name(), "following the kernel log");
-            send(Update::Health {
-                fault: None,
-                absent: false,
-                via: Some(via),
-            });
+            tracing::info!(via = via.as_str(), "following the kernel log");
+            send(Update::Health(Reading::Value(via)));
         }
     };
     while !tx.is_closed() {
@@ -210,11 +195,9 @@ fn follow<T: From<Update>>(
 /// Everything that the log held, and the way it was read.
 pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
 
-/// Reads what the log holds now and does not wait: for `selvage check`.
-///
-/// # Errors
-/// Why it cannot be read. `None`: no log exists under this root.
-pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing>, Fault> {
+/// Reads what the log holds now and does not wait: for `selvage check`. Absent where no log exists under
+/// this root.
+pub fn read_existing(settings: &Settings, now: Millis) -> Reading<Existing> {
     let mut items = Vec::new();
     let mut read = || -> Result<(Way, Option<Millis>), FollowError> {
         let mut follower = KmsgFollower::open(settings.options.clone())?;
@@ -239,25 +222,21 @@ pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing
                 item.historic = now.since(at) > HISTORY;
                 (at, item)
             });
-            Ok(Some((way, dated.collect())))
+            Reading::Value((way, dated.collect()))
         }
-        Err(error) => match fault_of(&error) {
-            (Some(fault), _) => Err(fault),
-            (None, _) => Ok(None),
-        },
+        Err(error) => unfollowed(&error),
     }
 }
 
-/// The fault that a failure to follow stands for, or that no log exists under this root, as in
-/// a container or a capture without one.
-fn fault_of(error: &FollowError) -> (Option<Fault>, bool) {
+/// What a failure to follow stands for: a fault, or that no log exists under this root, as in a
+/// container or a capture without one.
+fn unfollowed<T>(error: &FollowError) -> Reading<T> {
     let kind = match error.source.kind() {
-        ErrorKind::NotFound => return (None, true),
+        ErrorKind::NotFound => return Reading::Absent,
         ErrorKind::PermissionDenied => FaultKind::Denied,
         _ => FaultKind::Other,
     };
-    let detail = error.to_string();
-    (Some(Fault { kind, detail }), false)
+    Reading::failed(kind, error.to_string())
 }
 
 #[cfg(test)]
@@ -309,7 +288,7 @@ mod tests {
         ] {
             tree.file("dev/kmsg", &log);
             let settings = Settings::new(&tree.host(), &AgentSettings::default(), None, None);
-            let read = read_existing(&settings.taken_at(taken_at), now).unwrap();
+            let read = read_existing(&settings.taken_at(taken_at), now).into_value();
             let at = |(at, item): &(Millis, KmsgItem)| {
                 assert_eq!(item.historic, now.since(*at) > HISTORY);
                 at.0 / 1000

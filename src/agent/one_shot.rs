@@ -6,7 +6,7 @@ use crate::evaluator::{Evaluator, Look};
 use crate::jobs;
 use crate::kernel_log::Existing;
 use crate::observe::history::Memory;
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::report::Report;
 use crate::sampler::Followed;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub async fn sample_once(config: &Config) -> Report {
     let log_health = match tokio::time::timeout(patience, read).await {
         Ok(Ok(read)) => push_log(&mut evaluator, read),
         Ok(Err(_)) | Err(_) => {
-            let (kind, detail) = (FaultKind::Stalled, "the kernel log did not answer".into());
-            Followed::of(Some(Fault { kind, detail }), false)
+            let why = "the kernel log did not answer";
+            Followed::of(Reading::<()>::failed(FaultKind::Stalled, why))
         }
     };
     sampler.set_health("kernel_log", log_health);
@@ -58,17 +58,14 @@ pub async fn sample_once(config: &Config) -> Report {
 }
 
 /// Gives the evaluator what the kernel log holds, and says how the log was read.
-fn push_log(evaluator: &mut Evaluator, read: Result<Option<Existing>, Fault>) -> Followed {
-    let existing = match read {
-        Ok(existing) => existing,
-        Err(fault) => return Followed::of(Some(fault), false),
-    };
-    let followed = Followed {
-        via: existing.as_ref().map(|(way, _)| way.name()),
-        ..Followed::of(None, existing.is_none())
-    };
-    for (at, item) in existing.map(|(_, items)| items).unwrap_or_default() {
-        evaluator.history.push_event(at, item.historic, &item.event);
+fn push_log(evaluator: &mut Evaluator, read: Reading<Existing>) -> Followed {
+    for (at, item) in read.value().into_iter().flat_map(|(_, items)| items) {
+        evaluator
+            .history
+            .push_event(*at, item.historic, &item.event);
     }
-    followed
+    Followed {
+        via: read.value().map(|(way, _)| way.as_str()),
+        ..Followed::of(read)
+    }
 }

@@ -7,27 +7,18 @@ use super::input::{self, RecordInput};
 use super::klogctl;
 use super::ring::Ring;
 use super::state::{Place, ResumeState};
+use crate::settings_macro::words;
 
 /// Name of syslog(2) in errors.
 pub(super) const SYSLOG: &str = "syslog(2)";
 
-/// Ways to read the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// The device, or a file in its place.
-    Device,
-    /// syslog(2): the running kernel's log, whatever the path.
-    Syslog,
-}
-
-impl Way {
-    /// Its name in reports and logs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::Device => "device",
-            Way::Syslog => "syslog",
-        }
+words! {
+    /// Ways to read the log.
+    Way {
+        /// The device, or a file in its place.
+        Device = "device",
+        /// syslog(2): the running kernel's log, whatever the path.
+        Syslog = "syslog",
     }
 }
 
