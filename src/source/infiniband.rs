@@ -7,7 +7,7 @@ use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, Sriov};
 use crate::observe::reading::{Fault, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
 use crate::source::rdma_port::{self, CLASS, class_dir};
-use crate::source::{parse, tree};
+use crate::source::{netdev, parse, tree};
 use crate::units::{Bdf, DeviceKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -83,9 +83,9 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let parent = parse::name(host, at("parent"));
     let is_rdma = |parent: &String| tree::exists(host, class_dir(parent));
     let parent_is_rdma = parent.as_ref().is_some_and(is_rdma);
-    let parent_netdev = parent
-        .clone()
-        .filter(|parent| !parent_is_rdma && (place.pci.is_none() || is_netdev(host, parent)));
+    let parent_netdev = parent.clone().filter(|parent| {
+        !parent_is_rdma && (place.pci.is_none() || tree::exists(host, netdev::class_dir(parent)))
+    });
     let driver = identity::driver(&DriverSigns {
         bound: tree::link_name(host, pci_dir.join("driver"))
             .or_else(|| parse::uevent(uevent, "DRIVER")),
@@ -187,10 +187,6 @@ pub fn sriov_numbers(host: &Host, pci_dir: &Path) -> Option<Sriov> {
         total: parse::decimal(host, pci_dir.join("sriov_totalvfs"))?,
         enabled: parse::decimal(host, pci_dir.join("sriov_numvfs"))?,
     })
-}
-
-fn is_netdev(host: &Host, name: &str) -> bool {
-    tree::exists(host, Path::new("sys/class/net").join(name))
 }
 
 /// uverbs device of each RDMA device, by the latter's name.

@@ -29,10 +29,7 @@ pub fn read(host: &Host) -> Reading<NvidiaFs> {
     Reading::Value(NvidiaFs {
         version: module_version.or_else(|| driver_version(text)),
         errors: parse_errors(text),
-        acs_bridges: bridges
-            .value()
-            .map(|text| parse_bridges(text))
-            .unwrap_or_default(),
+        acs_bridges: parse_bridges(bridges.value().map_or("", String::as_str)),
     })
 }
 
