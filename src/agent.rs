@@ -262,8 +262,8 @@ impl Node {
     fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) {
         let (found, resume) = (&self.found, self.kernel_log.clone());
         let boot_id = found.boot_id.as_deref();
-        let settings = kernel_log::Settings::new(&found.host, &config.agent, boot_id, resume)
-            .taken_at(found.uptime);
+        let settings =
+            kernel_log::Settings::new(&found.host, &config.agent, boot_id, found.uptime, resume);
         kernel_log::spawn(&self.supervisor, settings, self.clock, wakes.clone());
     }
 

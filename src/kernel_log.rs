@@ -54,10 +54,12 @@ const READ_LATER: Duration = Duration::from_secs(60);
 
 impl Settings {
     /// Settings for a host. Without a boot id a resume point could be of any boot and is ignored.
+    /// `taken_at`: the uptime of a directory tree; by it, the records that it holds have an age.
     pub fn new(
         host: &Host,
         agent: &AgentSettings,
         boot_id: Option<&str>,
+        taken_at: Option<Millis>,
         resume: Option<ResumeState>,
     ) -> Self {
         let path = &agent.kmsg;
@@ -77,16 +79,7 @@ impl Settings {
                 any_facility: agent.kmsg_all_facilities,
             },
             live: host.is_live(),
-            taken_at: None,
-        }
-    }
-
-    /// With the uptime of a directory tree: by it, the records that it holds have an age.
-    #[must_use]
-    pub fn taken_at(self, uptime: Option<Millis>) -> Self {
-        Settings {
-            taken_at: uptime,
-            ..self
+            taken_at,
         }
     }
 
@@ -198,34 +191,30 @@ pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
 /// Reads what the log holds now and does not wait: for `selvage check`. Absent where no log exists under
 /// this root.
 pub fn read_existing(settings: &Settings, now: Millis) -> Reading<Existing> {
+    existing(settings, now).map_or_else(|error| unfollowed(&error), Reading::Value)
+}
+
+fn existing(settings: &Settings, now: Millis) -> Result<Existing, FollowError> {
     let mut items = Vec::new();
-    let mut read = || -> Result<(Way, Option<Millis>), FollowError> {
-        let mut follower = KmsgFollower::open(settings.options.clone())?;
-        follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
-            Delivery::Item(item) => items.push(*item),
-            Delivery::Rebooted => items.clear(),
-            Delivery::Lost(_) | Delivery::Through(_) => {}
-        })?;
-        let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
-        Ok((follower.way, newest))
-    };
-    match read() {
-        Ok((way, newest)) => {
-            // Without an uptime, the log's end is the latest moment that is known of the machine.
-            let end = settings.taken_at.or(newest);
-            let is_past = |end| newest.is_some_and(|newest| newest.since(end) > READ_LATER);
-            let past = settings.taken_at.is_some_and(is_past);
-            // Stamps beyond the uptime are of another boot.
-            items.retain(|_| !past);
-            let dated = items.into_iter().map(|mut item| {
-                let at = settings.moment(&item, end, now);
-                item.historic = now.since(at) > HISTORY;
-                (at, item)
-            });
-            Reading::Value((way, dated.collect()))
-        }
-        Err(error) => unfollowed(&error),
-    }
+    let mut follower = KmsgFollower::open(settings.options.clone())?;
+    follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
+        Delivery::Item(item) => items.push(*item),
+        Delivery::Rebooted => items.clear(),
+        Delivery::Lost(_) | Delivery::Through(_) => {}
+    })?;
+    let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
+    // Without an uptime, the log's end is the latest moment that is known of the machine.
+    let end = settings.taken_at.or(newest);
+    let is_past = |end| newest.is_some_and(|newest| newest.since(end) > READ_LATER);
+    let past = settings.taken_at.is_some_and(is_past);
+    // Stamps beyond the uptime are of another boot.
+    items.retain(|_| !past);
+    let dated = items.into_iter().map(|mut item| {
+        let at = settings.moment(&item, end, now);
+        item.historic = now.since(at) > HISTORY;
+        (at, item)
+    });
+    Ok((follower.way, dated.collect()))
 }
 
 /// What a failure to follow stands for: a fault, or that no log exists under this root, as in a
@@ -261,7 +250,7 @@ mod tests {
             // Of another boot: it proves that this is not the first start.
             ("b", Some("a"), true),
         ] {
-            let settings = Settings::new(&host, &agent, now, Some(resume(then)));
+            let settings = Settings::new(&host, &agent, now, None, Some(resume(then)));
             assert_eq!(settings.options.resume.is_some(), kept, "{then:?} {now:?}");
         }
     }
@@ -287,8 +276,9 @@ mod tests {
             (xid(9_000) + &idle(1), None, vec![]),
         ] {
             tree.file("dev/kmsg", &log);
-            let settings = Settings::new(&tree.host(), &AgentSettings::default(), None, None);
-            let read = read_existing(&settings.taken_at(taken_at), now).into_value();
+            let (host, agent) = (tree.host(), AgentSettings::default());
+            let settings = Settings::new(&host, &agent, None, taken_at, None);
+            let read = read_existing(&settings, now).into_value();
             let at = |(at, item): &(Millis, KmsgItem)| {
                 assert_eq!(item.historic, now.since(*at) > HISTORY);
                 at.0 / 1000
@@ -303,7 +293,7 @@ mod tests {
         let mut agent = AgentSettings::default();
         for source in [KmsgSource::Auto, KmsgSource::Device, KmsgSource::Syslog] {
             agent.kmsg_source = source;
-            let settings = Settings::new(&TestTree::new().host(), &agent, None, None);
+            let settings = Settings::new(&TestTree::new().host(), &agent, None, None, None);
             assert_eq!(settings.options.way, Some(Way::Device), "{source:?}");
         }
     }

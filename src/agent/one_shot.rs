@@ -4,7 +4,7 @@ use super::start;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
 use crate::jobs;
-use crate::kernel_log::Existing;
+use crate::kernel_log::{self, Existing};
 use crate::observe::history::Memory;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::report::Report;
@@ -28,10 +28,9 @@ pub async fn sample_once(config: &Config) -> Report {
     };
     let mut evaluator = start::evaluator(config, policy, memory);
     let boot_id = found.boot_id.as_deref();
-    let log = crate::kernel_log::Settings::new(&found.host, &config.agent, boot_id, None)
-        .taken_at(found.uptime);
+    let log = kernel_log::Settings::new(&found.host, &config.agent, boot_id, found.uptime, None);
     let now = clock.now();
-    let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
+    let read = tokio::task::spawn_blocking(move || kernel_log::read_existing(&log, now));
     let jobs = config.nccl.logs.then(|| {
         let (host, config) = (Arc::clone(&found.host), config.clone());
         tokio::task::spawn_blocking(move || jobs::read_once(&host, &config, clock))

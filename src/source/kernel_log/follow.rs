@@ -277,7 +277,7 @@ impl KmsgFollower {
             Way::Device => format!("read {}", self.options.path.display()),
             Way::Syslog => format!("read {SYSLOG}"),
         };
-        FollowError::new(what, source)
+        FollowError { what, source }
     }
 }
 

@@ -88,16 +88,6 @@ impl<'a> Lines<'a> {
         Ok(parsed)
     }
 
-    /// Number of well-formed lines.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     /// The line at which what came after `place` begins, their number if nothing is new; `None` where the
     /// last line handled is not among these. `all`: these are all lines that the ring holds.
     pub fn after(&self, place: &Place, all: bool) -> Option<usize> {

@@ -62,18 +62,9 @@ impl FollowOptions {
 #[error("{what}: {source}")]
 pub struct FollowError {
     /// The step that failed, with path.
-    what: String,
+    pub(super) what: String,
     /// The system's answer: absent, not permitted (CAP_SYSLOG, seccomp), or a failed read.
     pub source: io::Error,
-}
-
-impl FollowError {
-    pub(super) fn new(what: impl Into<String>, source: io::Error) -> Self {
-        Self {
-            what: what.into(),
-            source,
-        }
-    }
 }
 
 /// Opens the log by the first way that works.
@@ -85,7 +76,7 @@ pub(super) fn open_log(
         let opened = syslog(options.place().unwrap_or_default());
         opened
             .map(|ring| (Way::Syslog, ring))
-            .map_err(|source| FollowError::new(what, source))
+            .map_err(|source| FollowError { what, source })
     };
     if options.way == Some(Way::Syslog) {
         return by_syslog(format!("read {SYSLOG}"));
@@ -99,7 +90,10 @@ pub(super) fn open_log(
         {
             by_syslog(format!("open {path}: {device}; {SYSLOG}"))
         }
-        Err(source) => Err(FollowError::new(format!("open {path}"), source)),
+        Err(source) => {
+            let what = format!("open {path}");
+            Err(FollowError { what, source })
+        }
     }
 }
 

@@ -72,7 +72,7 @@ fn a_log_without_stamps_is_refused() {
     // Nothing, and what says nothing either way.
     for text in ["", "\n", "torn\n", "\0\u{fffd}\n", "no end"] {
         assert!(
-            Lines::parse(text.as_bytes()).unwrap().is_empty(),
+            Lines::parse(text.as_bytes()).unwrap().lines.is_empty(),
             "{text:?}"
         );
     }
@@ -244,7 +244,7 @@ proptest! {
             let messages = lines.messages(0, 0);
             // What was just read is behind its own end.
             if let Some(last) = messages.last() {
-                prop_assert_eq!(lines.after(&last.place, true), Some(lines.len()));
+                prop_assert_eq!(lines.after(&last.place, true), Some(lines.lines.len()));
             }
         }
     }
