@@ -181,16 +181,15 @@ impl Registry {
     /// Verdicts of containers whose pod has not ended, worst first; among those as bad, namespaces take
     /// turns, and pods in each of them.
     pub fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
+        use Fallback::{Configured, No, Unknown, Yes};
+        const WORST_FIRST: [Fallback; 4] = [Yes, Unknown, Configured, No];
         let running = self.logs.values().filter(|log| !log.finished);
         let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
         let badness = |container: &Arc<ContainerVerdict>| {
             let verdict = &container.verdict;
-            let rank = match verdict.tcp_fallback {
-                Fallback::Yes => 0,
-                Fallback::Unknown => 1,
-                Fallback::Configured => 2,
-                Fallback::No => 3,
-            };
+            let rank = WORST_FIRST
+                .iter()
+                .position(|of| *of == verdict.tcp_fallback);
             (rank, verdict.init_hangs_since.is_none())
         };
         let turns = |verdicts: &mut Vec<Arc<ContainerVerdict>>,

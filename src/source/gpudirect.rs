@@ -37,12 +37,9 @@ pub fn read(host: &Host) -> GpuDirectFacts {
 
 /// The words of `/proc/cmdline` that say something about the IOMMU.
 pub fn iommu_words(cmdline: &str) -> Vec<String> {
-    cmdline
-        .split_ascii_whitespace()
-        .filter(|word| (IOMMU_WORDS.split(' ')).any(|known| word.starts_with(known)))
-        .filter_map(parse::clean)
-        .take(MAX)
-        .collect()
+    let is_known = |word: &&str| IOMMU_WORDS.split(' ').any(|known| word.starts_with(known));
+    let words = cmdline.split_ascii_whitespace().filter(is_known);
+    words.filter_map(parse::clean).take(MAX).collect()
 }
 
 /// `p2p` of each EFA function (the driver of amzn-drivers only): the provider's name, or an empty

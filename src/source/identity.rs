@@ -80,12 +80,8 @@ pub fn driver(signs: &DriverSigns) -> String {
         }
     }
     // mlx4 and mlx5 print the PCI device id in decimal; Connect-IB (4113) is the first of mlx5.
-    let id = signs
-        .hca_type
-        .as_deref()
-        .and_then(|hca| hca.strip_prefix("MT"))
-        .and_then(|id| id.parse::<u32>().ok());
-    match id {
+    let hca_type = signs.hca_type.as_deref();
+    match hca_type.and_then(|hca| hca.strip_prefix("MT")?.parse::<u32>().ok()) {
         Some(4096..=4112) => "mlx4_core".into(),
         Some(4113..) => "mlx5_core".into(),
         _ => "unknown".into(),

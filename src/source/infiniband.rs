@@ -42,10 +42,8 @@ const MAX_VPD: usize = 1024;
 /// Whether a device manages NVSwitches: `SMDL=SW_MNG` in its VPD, which root alone may read. Read of
 /// NVIDIA's physical InfiniBand functions only, others cannot.
 pub fn manages_switches(host: &Host, device: &RdmaDevice) -> Reading<bool> {
-    let nvidia = device
-        .pci_id
-        .as_deref()
-        .is_some_and(|id| id.starts_with("15b3:"));
+    let pci_id = device.pci_id.as_deref();
+    let nvidia = pci_id.is_some_and(|id| id.starts_with("15b3:"));
     let infiniband = |port: &RdmaPort| port.link_layer == LinkLayer::Infiniband;
     let may =
         nvidia && device.function == Function::Physical && device.ports.iter().all(infiniband);

@@ -94,10 +94,10 @@ fn is_in_use(flags: u32) -> bool {
 pub fn parse_v4(text: &str) -> BTreeSet<String> {
     let routes = text.lines().filter_map(v4);
     let default = |r: &V4<'_>| r.destination == 0 && r.mask == 0 && is_in_use(r.flags);
-    routes
+    let names = routes
         .filter(default)
-        .map(|route| route.interface.to_string())
-        .collect()
+        .map(|route| route.interface.to_string());
+    names.collect()
 }
 
 /// Whether the node's network is that of this process, which netlink tells of. Each network namespace has

@@ -219,11 +219,8 @@ impl<V: RdmaView + Default> TcpWatch<V> {
                 };
             }
         };
-        let busy: Busy = pods
-            .values()
-            .filter(|pod| pod.is_above(threshold))
-            .map(|pod| pod.uid.clone())
-            .collect();
+        let busy = pods.values().filter(|pod| pod.is_above(threshold));
+        let busy: Busy = busy.map(|pod| pod.uid.clone()).collect();
         let any_process = pods.values().any(|pod| pod.processes > 0);
         let kept = self.listing.take();
         self.listing = kept.filter(|listing| listing.is_usable(host, &devices, &busy, now));
