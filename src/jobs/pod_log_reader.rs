@@ -198,15 +198,10 @@ impl Reader {
         };
         let due = self.warned_at.is_none_or(|at| now.since(at) >= WARN);
         if limited != self.limited && due {
-            let PodLimits {
-                logs,
-                manifests,
-                announcements,
-            } = limited;
             tracing::warn!(
-                logs,
-                manifests,
-                announcements,
+                logs = limited.logs,
+                manifests = limited.manifests,
+                announcements = limited.announcements,
                 "pods make the agent hold or say more than their share; the largest were cut back"
             );
             self.limited = limited;
