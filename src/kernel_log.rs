@@ -18,19 +18,8 @@ use tokio::sync::mpsc::Sender;
 /// News of the kernel log.
 #[derive(Debug)]
 pub enum Update {
-    /// A record that decoded to an event.
-    Event {
-        /// Moment of the record, on the agent's clock.
-        at: Millis,
-        /// The event and its place in the log.
-        item: Box<KmsgItem>,
-        /// Its place: to be saved together with the event's effects.
-        through: ResumeState,
-    },
-    /// The log was read up to here and every event handed over.
-    Through(ResumeState),
-    /// So many more records were overwritten before they were read.
-    Lost(u64),
+    /// What was read, and the moment of an event's record on the agent's clock.
+    Read(Millis, Delivery),
     /// The state of the log itself: the way it is read, once it is; absent where no kernel log exists
     /// under this root.
     Health(Reading<Way>),
@@ -86,7 +75,7 @@ impl Settings {
     /// Moment of a record on the agent's clock. A tree's log may come from another machine, whose
     /// clock stood at `end`; without it, a record counts from when it is read.
     fn moment(&self, item: &KmsgItem, end: Option<Millis>, now: Millis) -> Millis {
-        let stamp = Millis(item.place.last_ts_us.unwrap_or(0) / 1000);
+        let stamp = Millis(item.through.place.last_ts_us.unwrap_or(0) / 1000);
         match end {
             _ if self.live => now.min(stamp),
             Some(end) => now.minus(end.since(stamp)),
@@ -152,29 +141,22 @@ fn follow<T: From<Update>>(
     while !tx.is_closed() {
         task.beat();
         let (began, before) = (clock.now(), follower.records);
-        follower.drain(began.0.saturating_mul(1000), &mut |delivery| {
+        follower.drain(began.0.saturating_mul(1000), &mut |mut delivery| {
             report_healthy();
-            match delivery {
-                Delivery::Item(mut item) => {
-                    let through = ResumeState {
-                        boot_id: settings.options.boot_id.clone(),
-                        place: item.place,
-                    };
-                    settings.options.resume = Some(through.clone());
-                    let now = clock.now();
-                    let at = settings.moment(&item, end, now);
+            let now = clock.now();
+            let mut at = now;
+            match &mut delivery {
+                Delivery::Item(item) => {
+                    at = settings.moment(item, end, now);
                     if end.is_some() {
                         item.historic = now.since(at) > HISTORY;
                     }
-                    send(Update::Event { at, item, through });
+                    settings.options.resume = Some(item.through.clone());
                 }
-                Delivery::Through(state) => {
-                    settings.options.resume = Some(state.clone());
-                    send(Update::Through(state));
-                }
-                Delivery::Lost(records) => send(Update::Lost(records)),
-                Delivery::Rebooted => {}
+                Delivery::Through(state) => settings.options.resume = Some(state.clone()),
+                Delivery::Lost(_) | Delivery::Rebooted => {}
             }
+            send(Update::Read(at, delivery));
         })?;
         end = None;
         report_healthy();

@@ -48,7 +48,7 @@ pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
 }
 
 fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
-    let line = tool_prefix(line);
+    let line = behind_tools(line, MOST_TOOLS).unwrap_or(line);
     if line.starts_with('{') && line.contains("\"MESSAGE\"") {
         return journal_object(line, any_facility);
     }
@@ -163,24 +163,6 @@ pub fn journal_field(line: &str) -> Option<bool> {
 /// `"` of Ansible), show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or
 /// compare (`+`, `<`), or quote (`> `, `│ `). As anybody can write such a word, it is taken only before a
 /// prefix of a log, also behind other such words.
-fn tool_prefix(line: &str) -> &str {
-    behind_tools(line, MOST_TOOLS).unwrap_or(line)
-}
-
-/// Most words of tools before a log's own prefix.
-const MOST_TOOLS: usize = 4;
-
-/// One word of a tool. Names of hosts and files, and numbers of tasks have a digit or a slash, or end as
-/// logs do; a program's name has none as a rule.
-static TOOL: Pattern = Pattern::new(|| {
-    let host = |letter: &str| format!(r"(?:{letter}*[0-9/]{letter}*|{letter}*\.(?:log|txt))");
-    let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
-    let pod = r"\[pod/.*?\] ";
-    pattern(&format!(
-        r#"^(?:[-+<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
-    ))
-});
-
 fn behind_tools(line: &str, most: usize) -> Option<&str> {
     let start = line.trim_start();
     let word = TOOL.as_ref()?.find(start).filter(|_| most > 0)?.as_str();
@@ -198,6 +180,20 @@ fn behind_tools(line: &str, most: usize) -> Option<&str> {
         false => behind_tools(inner, most - 1),
     }
 }
+
+/// Most words of tools before a log's own prefix.
+const MOST_TOOLS: usize = 4;
+
+/// One word of a tool. Names of hosts and files, and numbers of tasks have a digit or a slash, or end as
+/// logs do; a program's name has none as a rule.
+static TOOL: Pattern = Pattern::new(|| {
+    let host = |letter: &str| format!(r"(?:{letter}*[0-9/]{letter}*|{letter}*\.(?:log|txt))");
+    let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
+    let pod = r"\[pod/.*?\] ";
+    pattern(&format!(
+        r#"^(?:[-+<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
+    ))
+});
 
 /// Whether a raw record, an entry of the journal or a prefix of a log comes first.
 fn is_log(s: &str) -> bool {
