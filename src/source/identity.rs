@@ -57,7 +57,7 @@ pub struct DriverSigns {
     pub software: bool,
     /// It has a `parent` file that names a network device (rxe.c `parent_show`).
     pub parent_is_netdev: bool,
-    /// The number in `node_type` (1: channel adapter, 4: RNIC).
+    /// The number in `node_type`, such as `1: CA` (1: channel adapter, 4: RNIC).
     pub node_type: Option<u32>,
     /// Content of `hca_type`, such as `MT4129`.
     pub hca_type: Option<String>,

@@ -18,16 +18,12 @@ pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
     let told = tree::read_text(host, format!("{DIR}/version"));
     let line = told.value().and_then(|text| text.lines().next());
     let found = line.and_then(version).or(module_version);
-    match (found, told.value()) {
-        (Some(version), _) => Reading::Value(NvidiaDriver {
+    match found {
+        Some(version) => Reading::Value(NvidiaDriver {
             version,
             open: is_open(line.unwrap_or_default(), taint.as_deref()),
         }),
-        (None, Some(_)) => Reading::malformed(format!("{DIR}/version: no version in it")),
-        (None, None) => told.map(|_| NvidiaDriver {
-            version: String::new(),
-            open: None,
-        }),
+        None => told.and_then(|_| Reading::malformed(format!("{DIR}/version: no version in it"))),
     }
 }
 

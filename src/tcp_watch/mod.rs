@@ -169,11 +169,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             at: now,
             processes: pids.count,
             host_network,
-            from: None,
-            per_second: None,
-            unreadable: None,
-            qps: PodQps::NotListed,
-            rdma_per_second: None,
+            ..PodTraffic::default()
         };
         let mut sum = NetCounters::default();
         for pid in namespaces.values().take(MAX_NAMESPACES) {

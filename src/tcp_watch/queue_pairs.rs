@@ -36,7 +36,7 @@ pub(super) fn needed(devices: &[Device], busy: &Busy, any_process: bool) -> bool
 }
 
 /// Queue pairs by pod, as listed once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Listing {
     at: Millis,
     devices: Vec<Device>,
@@ -53,15 +53,12 @@ impl Listing {
         let mut listing = Listing {
             at: now,
             devices: devices.to_vec(),
-            by_pod: BTreeMap::new(),
-            owners: BTreeSet::new(),
-            hidden: 0,
-            failed: None,
-        };
-        listing.failed = match same_pid_namespace(host) {
-            Some(true) => None,
-            Some(false) => Some("the agent has a PID namespace of its own (no hostPID)".into()),
-            None => Some("whether PIDs are the node's is unknown".into()),
+            failed: match same_pid_namespace(host) {
+                Some(true) => None,
+                Some(false) => Some("the agent has a PID namespace of its own (no hostPID)".into()),
+                None => Some("whether PIDs are the node's is unknown".into()),
+            },
+            ..Listing::default()
         };
         if listing.failed.is_some() {
             return listing;

@@ -197,7 +197,8 @@ impl Reader {
         if self.run.is_over() && !self.run.separate {
             self.close_run();
         }
-        let Layout { stride, cpu_time } = self.layout;
+        let Layout { more, cpu_time } = self.layout;
+        let stride = 4 + more;
         let sides = || cells.chunks(stride).take(2);
         let measured: Vec<_> = sides()
             .map(|cells| table::side(cells).filter(|_| cells.len() == stride))
