@@ -15,7 +15,7 @@ use crate::report::http::{Limits, ServeState};
 use crate::report::metrics::AgentStats;
 use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Followed, Sampler};
-use crate::source::kernel_log::follow::Way;
+use crate::source::kernel_log::follow::Delivery;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver, StateDir};
 use crate::supervise::{self, Supervisor};
@@ -263,8 +263,8 @@ impl Node {
     fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) {
         let (found, resume) = (&self.found, self.kernel_log.clone());
         let boot_id = found.boot_id.as_deref();
-        let settings = kernel_log::Settings::new(&found.host, &config.agent, boot_id, resume)
-            .taken_at(found.uptime);
+        let settings =
+            kernel_log::Settings::new(&found.host, &config.agent, boot_id, found.uptime, resume);
         kernel_log::spawn(&self.supervisor, settings, self.clock, wakes.clone());
     }
 
@@ -380,19 +380,21 @@ impl Node {
         match update {
             // Saved in the same file as its consequences, and never one without the other: after a
             // kill, an event is either remembered and skipped, or forgotten and read again.
-            Update::Event { at, item, through } => {
-                self.evaluator
-                    .history
-                    .push_event(at, item.historic, &item.event);
-                self.kernel_log = Some(through);
+            Update::Read(at, Delivery::Item(item)) => {
+                let history = &mut self.evaluator.history;
+                history.push_event(at, item.historic, &item.event);
+                self.kernel_log = Some(item.through);
                 self.save_now = true;
             }
-            Update::Through(through) => self.kernel_log = Some(through),
-            Update::Lost(lost) => self.evaluator.history.totals.kmsg_records_lost += lost,
-            Update::Health { fault, absent, via } => {
+            Update::Read(_, Delivery::Through(through)) => self.kernel_log = Some(through),
+            Update::Read(_, Delivery::Lost(lost)) => {
+                self.evaluator.history.totals.kmsg_records_lost += lost;
+            }
+            Update::Read(_, Delivery::Rebooted) => {}
+            Update::Health(way) => {
                 self.log_health = Followed {
-                    via: via.map(Way::name),
-                    ..Followed::of(fault, absent)
+                    via: way.value().map(|way| way.as_str()),
+                    ..Followed::of(way)
                 };
             }
         }

@@ -25,10 +25,8 @@ fn recorded_errnos(root: &Path) -> HashMap<PathBuf, i32> {
         let path = root.join(path.trim().trim_start_matches('/'));
         Some((path, errno.parse().ok()?))
     };
-    String::from_utf8_lossy(&bytes)
-        .lines()
-        .filter_map(entry)
-        .collect()
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().filter_map(entry).collect()
 }
 
 /// Where `sys`, `proc`, `dev` and `var/log/pods` are looked for.

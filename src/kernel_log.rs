@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::kernel_log::follow::{
     Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, Way,
 };
@@ -18,28 +18,11 @@ use tokio::sync::mpsc::Sender;
 /// News of the kernel log.
 #[derive(Debug)]
 pub enum Update {
-    /// A record that decoded to an event.
-    Event {
-        /// Moment of the record, on the agent's clock.
-        at: Millis,
-        /// The event and its place in the log.
-        item: Box<KmsgItem>,
-        /// Its place: to be saved together with the event's effects.
-        through: ResumeState,
-    },
-    /// The log was read up to here and every event handed over.
-    Through(ResumeState),
-    /// So many more records were overwritten before they were read.
-    Lost(u64),
-    /// The state of the log itself.
-    Health {
-        /// Why it cannot be followed, if so.
-        fault: Option<Fault>,
-        /// No kernel log exists under this root.
-        absent: bool,
-        /// The way it is read, once it is.
-        via: Option<Way>,
-    },
+    /// What was read, and the moment of an event's record on the agent's clock.
+    Read(Millis, Delivery),
+    /// The state of the log itself: the way it is read, once it is; absent where no kernel log exists
+    /// under this root.
+    Health(Reading<Way>),
 }
 
 /// Where the log is and how it is read.
@@ -60,10 +43,12 @@ const READ_LATER: Duration = Duration::from_secs(60);
 
 impl Settings {
     /// Settings for a host. Without a boot id a resume point could be of any boot and is ignored.
+    /// `taken_at`: the uptime of a directory tree; by it, the records that it holds have an age.
     pub fn new(
         host: &Host,
         agent: &AgentSettings,
         boot_id: Option<&str>,
+        taken_at: Option<Millis>,
         resume: Option<ResumeState>,
     ) -> Self {
         let path = &agent.kmsg;
@@ -83,23 +68,14 @@ impl Settings {
                 any_facility: agent.kmsg_all_facilities,
             },
             live: host.is_live(),
-            taken_at: None,
-        }
-    }
-
-    /// With the uptime of a directory tree: by it, the records that it holds have an age.
-    #[must_use]
-    pub fn taken_at(self, uptime: Option<Millis>) -> Self {
-        Settings {
-            taken_at: uptime,
-            ..self
+            taken_at,
         }
     }
 
     /// Moment of a record on the agent's clock. A tree's log may come from another machine, whose
     /// clock stood at `end`; without it, a record counts from when it is read.
     fn moment(&self, item: &KmsgItem, end: Option<Millis>, now: Millis) -> Millis {
-        let stamp = Millis(item.place.last_ts_us.unwrap_or(0) / 1000);
+        let stamp = Millis(item.through.place.last_ts_us.unwrap_or(0) / 1000);
         match end {
             _ if self.live => now.min(stamp),
             Some(end) => now.minus(end.since(stamp)),
@@ -129,12 +105,7 @@ pub(crate) fn spawn<T: From<Update> + Send + 'static>(
             let Err(error) = follow(&mut settings, clock, &tx, task) else {
                 break;
             };
-            let (fault, absent) = fault_of(&error);
-            let health = Update::Health {
-                fault,
-                absent,
-                via: None,
-            };
+            let health = Update::Health(unfollowed(&error));
             if tx.blocking_send(health.into()).is_err() {
                 break;
             }
@@ -163,40 +134,29 @@ fn follow<T: From<Update>>(
     // Opening proves little: the log is healthy once it was read.
     let mut report_healthy = || {
         if !std::mem::replace(&mut healthy, true) {
-            tracing::info!(via = via.name(), "following the kernel log");
-            send(Update::Health {
-                fault: None,
-                absent: false,
-                via: Some(via),
-            });
+            tracing::info!(via = via.as_str(), "following the kernel log");
+            send(Update::Health(Reading::Value(via)));
         }
     };
     while !tx.is_closed() {
         task.beat();
         let (began, before) = (clock.now(), follower.records);
-        follower.drain(began.0.saturating_mul(1000), &mut |delivery| {
+        follower.drain(began.0.saturating_mul(1000), &mut |mut delivery| {
             report_healthy();
-            match delivery {
-                Delivery::Item(mut item) => {
-                    let through = ResumeState {
-                        boot_id: settings.options.boot_id.clone(),
-                        place: item.place,
-                    };
-                    settings.options.resume = Some(through.clone());
-                    let now = clock.now();
-                    let at = settings.moment(&item, end, now);
+            let now = clock.now();
+            let mut at = now;
+            match &mut delivery {
+                Delivery::Item(item) => {
+                    at = settings.moment(item, end, now);
                     if end.is_some() {
                         item.historic = now.since(at) > HISTORY;
                     }
-                    send(Update::Event { at, item, through });
+                    settings.options.resume = Some(item.through.clone());
                 }
-                Delivery::Through(state) => {
-                    settings.options.resume = Some(state.clone());
-                    send(Update::Through(state));
-                }
-                Delivery::Lost(records) => send(Update::Lost(records)),
-                Delivery::Rebooted => {}
+                Delivery::Through(state) => settings.options.resume = Some(state.clone()),
+                Delivery::Lost(_) | Delivery::Rebooted => {}
             }
+            send(Update::Read(at, delivery));
         })?;
         end = None;
         report_healthy();
@@ -210,54 +170,44 @@ fn follow<T: From<Update>>(
 /// Everything that the log held, and the way it was read.
 pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
 
-/// Reads what the log holds now and does not wait: for `selvage check`.
-///
-/// # Errors
-/// Why it cannot be read. `None`: no log exists under this root.
-pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing>, Fault> {
-    let mut items = Vec::new();
-    let mut read = || -> Result<(Way, Option<Millis>), FollowError> {
-        let mut follower = KmsgFollower::open(settings.options.clone())?;
-        follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
-            Delivery::Item(item) => items.push(*item),
-            Delivery::Rebooted => items.clear(),
-            Delivery::Lost(_) | Delivery::Through(_) => {}
-        })?;
-        let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
-        Ok((follower.way, newest))
-    };
-    match read() {
-        Ok((way, newest)) => {
-            // Without an uptime, the log's end is the latest moment that is known of the machine.
-            let end = settings.taken_at.or(newest);
-            let is_past = |end| newest.is_some_and(|newest| newest.since(end) > READ_LATER);
-            let past = settings.taken_at.is_some_and(is_past);
-            // Stamps beyond the uptime are of another boot.
-            items.retain(|_| !past);
-            let dated = items.into_iter().map(|mut item| {
-                let at = settings.moment(&item, end, now);
-                item.historic = now.since(at) > HISTORY;
-                (at, item)
-            });
-            Ok(Some((way, dated.collect())))
-        }
-        Err(error) => match fault_of(&error) {
-            (Some(fault), _) => Err(fault),
-            (None, _) => Ok(None),
-        },
-    }
+/// Reads what the log holds now and does not wait: for `selvage check`. Absent where no log exists under
+/// this root.
+pub fn read_existing(settings: &Settings, now: Millis) -> Reading<Existing> {
+    existing(settings, now).map_or_else(|error| unfollowed(&error), Reading::Value)
 }
 
-/// The fault that a failure to follow stands for, or that no log exists under this root, as in
-/// a container or a capture without one.
-fn fault_of(error: &FollowError) -> (Option<Fault>, bool) {
+fn existing(settings: &Settings, now: Millis) -> Result<Existing, FollowError> {
+    let mut items = Vec::new();
+    let mut follower = KmsgFollower::open(settings.options.clone())?;
+    follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
+        Delivery::Item(item) => items.push(*item),
+        Delivery::Rebooted => items.clear(),
+        Delivery::Lost(_) | Delivery::Through(_) => {}
+    })?;
+    let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
+    // Without an uptime, the log's end is the latest moment that is known of the machine.
+    let end = settings.taken_at.or(newest);
+    let is_past = |end| newest.is_some_and(|newest| newest.since(end) > READ_LATER);
+    let past = settings.taken_at.is_some_and(is_past);
+    // Stamps beyond the uptime are of another boot.
+    items.retain(|_| !past);
+    let dated = items.into_iter().map(|mut item| {
+        let at = settings.moment(&item, end, now);
+        item.historic = now.since(at) > HISTORY;
+        (at, item)
+    });
+    Ok((follower.way, dated.collect()))
+}
+
+/// What a failure to follow stands for: a fault, or that no log exists under this root, as in a
+/// container or a capture without one.
+fn unfollowed<T>(error: &FollowError) -> Reading<T> {
     let kind = match error.source.kind() {
-        ErrorKind::NotFound => return (None, true),
+        ErrorKind::NotFound => return Reading::Absent,
         ErrorKind::PermissionDenied => FaultKind::Denied,
         _ => FaultKind::Other,
     };
-    let detail = error.to_string();
-    (Some(Fault { kind, detail }), false)
+    Reading::failed(kind, error.to_string())
 }
 
 #[cfg(test)]
@@ -282,7 +232,7 @@ mod tests {
             // Of another boot: it proves that this is not the first start.
             ("b", Some("a"), true),
         ] {
-            let settings = Settings::new(&host, &agent, now, Some(resume(then)));
+            let settings = Settings::new(&host, &agent, now, None, Some(resume(then)));
             assert_eq!(settings.options.resume.is_some(), kept, "{then:?} {now:?}");
         }
     }
@@ -308,8 +258,9 @@ mod tests {
             (xid(9_000) + &idle(1), None, vec![]),
         ] {
             tree.file("dev/kmsg", &log);
-            let settings = Settings::new(&tree.host(), &AgentSettings::default(), None, None);
-            let read = read_existing(&settings.taken_at(taken_at), now).unwrap();
+            let (host, agent) = (tree.host(), AgentSettings::default());
+            let settings = Settings::new(&host, &agent, None, taken_at, None);
+            let read = read_existing(&settings, now).into_value();
             let at = |(at, item): &(Millis, KmsgItem)| {
                 assert_eq!(item.historic, now.since(*at) > HISTORY);
                 at.0 / 1000
@@ -324,7 +275,7 @@ mod tests {
         let mut agent = AgentSettings::default();
         for source in [KmsgSource::Auto, KmsgSource::Device, KmsgSource::Syslog] {
             agent.kmsg_source = source;
-            let settings = Settings::new(&TestTree::new().host(), &agent, None, None);
+            let settings = Settings::new(&TestTree::new().host(), &agent, None, None, None);
             assert_eq!(settings.options.way, Some(Way::Device), "{source:?}");
         }
     }

@@ -291,14 +291,16 @@ pub fn span_text(length: Duration) -> String {
 /// Text cut to a number of bytes at a character, with an ellipsis where something is missing.
 pub fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
-        let mut end = most.saturating_sub("…".len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(start(&text, most.saturating_sub("…".len())).len());
         text.push('…');
     }
     text
+}
+
+/// The first `most` bytes, without a character that would be cut.
+pub fn start(text: &str, most: usize) -> &str {
+    let mut ends = (0..=most.min(text.len())).rev();
+    ends.find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
 /// Whether a text can be a container's name: a DNS label (RFC 1123).

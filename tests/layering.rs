@@ -20,7 +20,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("observe", &["settings_macro", "units"]),
     (
         "source",
-        &["data_files", "hash", "host", "observe", "units"],
+        &[
+            "data_files",
+            "hash",
+            "host",
+            "observe",
+            "settings_macro",
+            "units",
+        ],
     ),
     (
         "check",

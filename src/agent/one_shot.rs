@@ -4,9 +4,9 @@ use super::start;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
 use crate::jobs;
-use crate::kernel_log::Existing;
+use crate::kernel_log::{self, Existing};
 use crate::observe::history::Memory;
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::report::Report;
 use crate::sampler::Followed;
 use std::sync::Arc;
@@ -28,10 +28,9 @@ pub async fn sample_once(config: &Config) -> Report {
     };
     let mut evaluator = start::evaluator(config, policy, memory);
     let boot_id = found.boot_id.as_deref();
-    let log = crate::kernel_log::Settings::new(&found.host, &config.agent, boot_id, None)
-        .taken_at(found.uptime);
+    let log = kernel_log::Settings::new(&found.host, &config.agent, boot_id, found.uptime, None);
     let now = clock.now();
-    let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
+    let read = tokio::task::spawn_blocking(move || kernel_log::read_existing(&log, now));
     let jobs = config.nccl.logs.then(|| {
         let (host, config) = (Arc::clone(&found.host), config.clone());
         tokio::task::spawn_blocking(move || jobs::read_once(&host, &config, clock))
@@ -49,8 +48,8 @@ pub async fn sample_once(config: &Config) -> Report {
     let log_health = match tokio::time::timeout(patience, read).await {
         Ok(Ok(read)) => push_log(&mut evaluator, read),
         Ok(Err(_)) | Err(_) => {
-            let (kind, detail) = (FaultKind::Stalled, "the kernel log did not answer".into());
-            Followed::of(Some(Fault { kind, detail }), false)
+            let why = "the kernel log did not answer";
+            Followed::of(Reading::<()>::failed(FaultKind::Stalled, why))
         }
     };
     sampler.set_health("kernel_log", log_health);
@@ -58,17 +57,14 @@ pub async fn sample_once(config: &Config) -> Report {
 }
 
 /// Gives the evaluator what the kernel log holds, and says how the log was read.
-fn push_log(evaluator: &mut Evaluator, read: Result<Option<Existing>, Fault>) -> Followed {
-    let existing = match read {
-        Ok(existing) => existing,
-        Err(fault) => return Followed::of(Some(fault), false),
-    };
-    let followed = Followed {
-        via: existing.as_ref().map(|(way, _)| way.name()),
-        ..Followed::of(None, existing.is_none())
-    };
-    for (at, item) in existing.map(|(_, items)| items).unwrap_or_default() {
-        evaluator.history.push_event(at, item.historic, &item.event);
+fn push_log(evaluator: &mut Evaluator, read: Reading<Existing>) -> Followed {
+    for (at, item) in read.value().into_iter().flat_map(|(_, items)| items) {
+        evaluator
+            .history
+            .push_event(*at, item.historic, &item.event);
     }
-    followed
+    Followed {
+        via: read.value().map(|(way, _)| way.as_str()),
+        ..Followed::of(read)
+    }
 }

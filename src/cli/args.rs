@@ -3,7 +3,7 @@
 #[cfg(feature = "demo")]
 use super::demo::{DemoArgs, SimulateArgs};
 use super::run::{USAGE, style};
-use super::{ask, bench, check, cleanup, complain, fleet, preflight, sidecar, slurm};
+use super::{ask, bench, check, cleanup, complain, fleet, preflight, slurm};
 use crate::config;
 use crate::report::text::Style;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -181,7 +181,7 @@ pub(super) enum LocalCommands {
         dir: PathBuf,
     },
     /// Run next to a training container: follow its NCCL logs, serve metrics, print verdicts
-    Sidecar(sidecar::Arguments),
+    Sidecar(crate::sidecar::Settings),
     /// In a training container: can the job use the fabric?
     #[command(after_help = "Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")]
     Preflight {

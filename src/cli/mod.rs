@@ -16,7 +16,6 @@ pub mod nccl;
 mod preflight;
 pub mod run;
 mod runtime;
-pub mod sidecar;
 pub mod slurm;
 
 /// Prints an error for the user to standard error. A closed standard error is ignored.

@@ -7,15 +7,16 @@ use super::demo;
 use super::log::FlatJson;
 use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
 use super::{
-    args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, sidecar,
-    slurm,
+    args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, slurm,
 };
 use crate::agent::AgentError;
+use crate::config::listen::Listen;
 use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
 use crate::report::text::Style;
 use crate::report::text::clean_lines;
 use crate::report::{Report, State, metrics};
+use crate::sidecar;
 use crate::source::machine;
 use crate::state::StateDir;
 use clap::{ArgMatches, FromArgMatches};
@@ -100,7 +101,7 @@ fn local(command: LocalCommands, matches: &ArgMatches) -> Status {
             false => nccl_command(&inputs),
         },
         LocalCommands::Capture { dir } => capture_command(&start(matches, true)?.config, &dir),
-        LocalCommands::Sidecar(arguments) => sidecar_command(arguments),
+        LocalCommands::Sidecar(settings) => sidecar_command(settings),
         LocalCommands::Preflight { output, settings } => {
             preflight_command(&settings, output.style())
         }
@@ -343,11 +344,18 @@ async fn reload(before: &Config, matches: &ArgMatches) -> Result<Box<Loaded>, Ve
     Ok(loaded)
 }
 
-fn sidecar_command(arguments: sidecar::Arguments) -> Status {
-    let settings = sidecar::settings(arguments).map_err(refuse)?;
+fn sidecar_command(settings: sidecar::Settings) -> Status {
+    let listen = match settings.listen.as_str() {
+        "none" | "off" => None,
+        address => {
+            let listen = address.parse::<Listen>();
+            let refused = |why| refuse(format_args!("--listen {address}: {why}"));
+            Some(listen.map_err(refused)?.addresses())
+        }
+    };
     let run = async {
         let stop = stop_signal()?;
-        crate::sidecar::run(settings, io::stdout(), stop)
+        sidecar::run(settings, listen, io::stdout(), stop)
             .await
             .map_err(io::Error::other)
     };

@@ -274,9 +274,10 @@ impl LogFiles {
         self.dirs.values().map(|dir| dir.files).sum()
     }
 
-    /// Why a directory cannot be read, if so.
-    pub(super) fn fault(&self) -> Option<Fault> {
-        self.dirs.values().find_map(|dir| dir.fault.clone())
+    /// Whether all directories can be read.
+    pub(super) fn state(&self) -> Reading<()> {
+        let mut faults = self.dirs.values().filter_map(|dir| dir.fault.clone());
+        faults.next().map_or(Reading::Value(()), Reading::Failed)
     }
 }
 

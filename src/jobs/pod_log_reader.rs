@@ -11,7 +11,6 @@ use crate::cluster::{EventKind, EventSender, PodRef};
 use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
-use crate::observe::reading::Reading;
 use crate::sampler::Followed;
 use crate::source::pod_logs::{Follower, Options, PollStats};
 use crate::supervise;
@@ -174,7 +173,7 @@ impl Reader {
         if let Some(files) = &self.files {
             let known = status.jobs.logs.get_or_insert_with(|| self.totals.clone());
             known.containers += files.count() as u64;
-            status.files = Followed::of(files.fault(), false);
+            status.files = Followed::of(files.state());
         }
         status.jobs.limited = self.limited;
         let news = self.published.as_ref() != Some(&status);
@@ -199,15 +198,10 @@ impl Reader {
         };
         let due = self.warned_at.is_none_or(|at| now.since(at) >= WARN);
         if limited != self.limited && due {
-            let PodLimits {
-                logs,
-                manifests,
-                announcements,
-            } = limited;
             tracing::warn!(
-                logs,
-                manifests,
-                announcements,
+                logs = limited.logs,
+                manifests = limited.manifests,
+                announcements = limited.announcements,
                 "pods make the agent hold or say more than their share; the largest were cut back"
             );
             self.limited = limited;
@@ -319,21 +313,17 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         lines_dropped: totals.lines_dropped + registry.dropped,
         bytes_lost: registry.lost,
     };
-    let (logs, fault) = match &stats.root {
-        Reading::Value(()) => (Some(logs), None),
-        Reading::Absent | Reading::NotObservable => (None, None),
-        Reading::Failed(fault) => (Some(logs), Some(fault.clone())),
-    };
+    let pods = Followed::of(stats.root.clone());
     let (fallbacks_in_a_row, fallback_namespaces) = registry.outcomes.fallbacks_in_a_row();
     let jobs = Jobs {
         containers: registry.verdicts(),
         fallbacks_in_a_row,
         fallback_namespaces,
-        logs,
+        logs: (!pods.absent).then_some(logs),
         ..Jobs::default()
     };
     PodLogStatus {
-        pods: Followed::of(fault, jobs.logs.is_none()),
+        pods,
         files: Followed::default(),
         jobs,
     }

@@ -95,8 +95,6 @@ pub struct Registry {
     most: usize,
     /// Bytes that all containers may hold together.
     budget: usize,
-    /// Bytes that they hold, as counted.
-    pub held: usize,
     /// How often the largest holder had to give up its own.
     pub evicted: u64,
     logs: BTreeMap<ContainerKey, JobLog>,
@@ -150,13 +148,14 @@ impl Registry {
     }
 
     fn forget(&mut self, gone: impl Fn(&ContainerKey, &JobLog) -> bool) {
-        let (before, held) = (self.logs.len(), &mut self.held);
-        self.logs.retain(|key, log| {
-            let stays = !gone(key, log);
-            *held = held.saturating_sub(if stays { 0 } else { log.held });
-            stays
-        });
+        let before = self.logs.len();
+        self.logs.retain(|key, log| !gone(key, log));
         self.changed |= self.logs.len() != before;
+    }
+
+    /// Bytes that all containers hold, as counted.
+    pub fn held(&self) -> usize {
+        self.logs.values().map(|log| log.held).sum()
     }
 
     /// The verdicts to keep for a later run.
@@ -181,16 +180,15 @@ impl Registry {
     /// Verdicts of containers whose pod has not ended, worst first; among those as bad, namespaces take
     /// turns, and pods in each of them.
     pub fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
+        use Fallback::{Configured, No, Unknown, Yes};
+        const WORST_FIRST: [Fallback; 4] = [Yes, Unknown, Configured, No];
         let running = self.logs.values().filter(|log| !log.finished);
         let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
         let badness = |container: &Arc<ContainerVerdict>| {
             let verdict = &container.verdict;
-            let rank = match verdict.tcp_fallback {
-                Fallback::Yes => 0,
-                Fallback::Unknown => 1,
-                Fallback::Configured => 2,
-                Fallback::No => 3,
-            };
+            let rank = WORST_FIRST
+                .iter()
+                .position(|of| *of == verdict.tcp_fallback);
             (rank, verdict.init_hangs_since.is_none())
         };
         let turns = |verdicts: &mut Vec<Arc<ContainerVerdict>>,
@@ -270,12 +268,9 @@ impl Registry {
     fn keep_within_budget(&mut self) {
         let is_due = |log: &&mut JobLog| log.uncounted >= COUNT_EVERY;
         for log in self.logs.values_mut().filter(is_due) {
-            let held = log.count();
-            let before = std::mem::replace(&mut log.held, held);
-            self.held = self.held.saturating_sub(before) + held;
-            log.uncounted = 0;
+            (log.held, log.uncounted) = (log.count(), 0);
         }
-        while self.held > self.budget {
+        while self.held() > self.budget {
             let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
             for (key, log) in &self.logs {
                 *pods.entry(&key.uid).or_default() += log.held;
@@ -287,9 +282,7 @@ impl Registry {
                 return;
             };
             self.evicted += 1;
-            self.held = self.held.saturating_sub(log.held);
             if let Some(rest) = log.given_up() {
-                self.held += rest.held;
                 self.logs.insert(key, rest);
             }
             self.changed = true;
@@ -316,12 +309,6 @@ impl Registry {
         self.keep_within_budget();
     }
 
-    fn remove(&mut self, key: &ContainerKey) -> Option<JobLog> {
-        let log = self.logs.remove(key)?;
-        self.held = self.held.saturating_sub(log.held);
-        Some(log)
-    }
-
     /// Makes room for one more container of a pod: at its own expense where it has many.
     fn make_room(&mut self, uid: &str) {
         let own = self.logs.keys().filter(|key| key.uid == uid).count();
@@ -332,7 +319,7 @@ impl Registry {
             .filter(|(key, _)| own < POD_CONTAINERS || key.uid == uid)
             .min_by_key(|(_, log)| log.last_line);
         if let Some(key) = quietest.map(|(key, _)| key.clone()) {
-            self.remove(&key);
+            self.logs.remove(&key);
             self.changed = true;
         }
     }
@@ -528,7 +515,7 @@ impl Sink for Registry {
             }
             let mut log = JobLog::new(container.restart, self.now);
             // What was announced stands until the new run says otherwise.
-            if let Some(before) = self.remove(&container.key) {
+            if let Some(before) = self.logs.remove(&container.key) {
                 log.current = before.current;
                 log.announced = before.announced;
                 log.began = before.began;

@@ -180,18 +180,19 @@ pub struct OwnedQps {
 }
 
 /// A pod's queue pairs, as far as they were listed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PodQps {
     /// Those that its processes own.
     Known(OwnedQps),
     /// Not listed: no pod moved enough by TCP, and each costs a firmware command.
+    #[default]
     NotListed,
     /// Why they are unknown.
     Unknown(String),
 }
 
 /// One look at one pod.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PodTraffic {
     /// UID of the pod.
     pub uid: String,

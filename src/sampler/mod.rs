@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::observe::history::{Memory, ports_of};
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::Fault;
+use crate::observe::reading::{Fault, Reading};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
@@ -41,12 +41,15 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// It was read; `fault`: why it cannot be, if so.
-    pub fn of(fault: Option<Fault>, absent: bool) -> Self {
+    /// It was read, with this outcome.
+    pub fn of<T>(outcome: Reading<T>) -> Self {
         Followed {
             read: true,
-            fault,
-            absent,
+            absent: matches!(outcome, Reading::Absent | Reading::NotObservable),
+            fault: match outcome {
+                Reading::Failed(fault) => Some(fault),
+                _ => None,
+            },
             ..Followed::default()
         }
     }

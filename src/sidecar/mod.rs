@@ -8,12 +8,16 @@ mod serve;
 use crate::check::nccl::{JobContext, NcclVerdict, judge};
 use crate::observe::pod::ContainerKey;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
+use crate::units::Span;
+use clap::Args;
+use clap::builder::FalseyValueParser;
 use files::Files;
 use serde::Serialize;
 use serve::Page;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,23 +38,37 @@ const LAST_POLLS: usize = 16;
 /// With `exit_when_done`: how long all processes of the job must be gone.
 const GONE: Duration = Duration::from_secs(10);
 
-/// Settings from the command line and the environment.
-#[derive(Debug, Clone)]
+/// Settings from the command line and the environment, in the words of `--help`.
+#[derive(Debug, Args)]
 pub struct Settings {
-    /// Directory of the log files.
-    pub dir: PathBuf,
-    /// Addresses to serve on; `None`: serve nothing.
-    pub listen: Option<Vec<std::net::SocketAddr>>,
-    /// End once the job is done.
-    pub exit_when_done: bool,
-    /// An NCCL init that takes longer is reported as hanging.
-    pub hang_after: Duration,
-    /// `namespace` label of its series; empty leaves it to the scraper.
-    pub namespace: String,
-    /// `pod` label of its series; empty leaves it to the scraper.
-    pub pod: String,
-    /// `container` label for files whose names do not tell their container.
-    pub container: String,
+    /// Directory of NCCL_DEBUG_FILE: HOST.PID.log, or CONTAINER.HOST.PID.log
+    #[arg(long, env = "SELVAGE_SIDECAR_DIR", value_name = "DIR")]
+    #[arg(default_value = "/var/log/nccl")]
+    dir: PathBuf,
+    /// Address to serve /metrics on; none: do not serve
+    #[arg(long, env = "SELVAGE_LISTEN", value_name = "ADDRESS:PORT")]
+    #[arg(default_value = ":9950")]
+    pub listen: String,
+    /// End once the job is done (not needed in a native sidecar): a file DIR/done exists, or the pod
+    /// shares its PID namespace and every process that wrote a log has ended
+    #[arg(long, env = "SELVAGE_SIDECAR_EXIT_WHEN_DONE", value_parser = FalseyValueParser::new())]
+    exit_when_done: bool,
+    /// Report an NCCL init that takes longer as hanging
+    #[arg(long, env = "SELVAGE_SIDECAR_INIT_HANG_AFTER", value_name = "SPAN")]
+    #[arg(default_value = "5m")]
+    init_hang_after: Span,
+    /// Namespace label of its series; empty: left to the scraper
+    #[arg(long, env = "SELVAGE_POD_NAMESPACE", value_name = "NAME")]
+    #[arg(default_value = "")]
+    namespace: String,
+    /// Pod label of its series; empty: left to the scraper
+    #[arg(long, env = "SELVAGE_POD_NAME", value_name = "NAME")]
+    #[arg(default_value = "")]
+    pod: String,
+    /// Container label, for files whose names do not tell their container
+    #[arg(long, env = "SELVAGE_CONTAINER", value_name = "NAME")]
+    #[arg(default_value = "")]
+    container: String,
 }
 
 /// Why a sidecar ends early.
@@ -76,18 +94,19 @@ struct VerdictLine<'a> {
     verdict: &'a NcclVerdict,
 }
 
-/// Runs until `shutdown`, or until the job is done if that is wanted.
+/// Runs until `shutdown`, or until the job is done if that is wanted. `listen`: addresses to serve on.
 ///
 /// # Errors
 /// [`SidecarError`].
 pub async fn run(
     settings: Settings,
+    listen: Option<Vec<SocketAddr>>,
     mut out: impl Write + Send + 'static,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), SidecarError> {
     let (page_tx, page_rx) = watch::channel(Arc::new(Page::default()));
     let (stop_tx, stop_rx) = watch::channel(false);
-    if let Some(addresses) = &settings.listen {
+    if let Some(addresses) = listen {
         let listener = TcpListener::bind(addresses.as_slice())
             .await
             .map_err(SidecarError::Listen)?;
@@ -161,7 +180,7 @@ impl Sidecar {
         last: bool,
     ) -> Result<(), SidecarError> {
         let context = JobContext {
-            now: Some((wall, self.settings.hang_after)),
+            now: Some((wall, self.settings.init_hang_after.0)),
             ..JobContext::default()
         };
         let now = Instant::now();

@@ -207,11 +207,10 @@ impl CounterDir {
                         self.closed.insert(name.clone());
                     }
                 }
-                value = match answer {
-                    Ok(bytes) => tree::parse_u64(&String::from_utf8_lossy(&bytes), path),
-                    Err(error) => tree::classify(&error, &host.path(path())),
-                }
-                .and_then(counted);
+                let number =
+                    |bytes: Vec<u8>| tree::parse_u64(&String::from_utf8_lossy(&bytes), path);
+                let answer = tree::answer(answer, || host.path(path()));
+                value = answer.and_then(number).and_then(counted);
             }
             values.insert(name.clone(), value);
         }

@@ -35,32 +35,26 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
         if !seeking && (slot >= MAX_SLOTS || empty >= MAX_EMPTY) {
             break;
         }
-        match tree::read_text(host, slot_file(slot)) {
+        let gid = match tree::read_text(host, slot_file(slot)) {
             Reading::Value(text) => {
                 observed = true;
-                match parse_gid(&text) {
-                    Some(gid) => {
-                        empty = 0;
-                        table.gids.push(with_attributes(host, &dir, slot, gid));
-                    }
-                    None => {
-                        // Of a torn or garbled slot nothing is known.
-                        whole &= text.trim().parse::<std::net::Ipv6Addr>().is_ok();
-                        empty += 1;
-                    }
-                }
+                // Of a torn or garbled slot nothing is known.
+                whole &= text.trim().parse::<std::net::Ipv6Addr>().is_ok();
+                parse_gid(&text)
             }
-            Reading::NotObservable => empty += 1,
+            Reading::NotObservable => None,
             // The end, unless slots beyond it are there: then one is missing, and what it held is
             // not known.
             Reading::Absent if slot < last_slot(host, &dir.join("gids"), &mut last) => {
                 whole = false;
-                empty += 1;
+                None
             }
             Reading::Absent if slot == 0 => return Reading::Absent,
             Reading::Absent => break,
             Reading::Failed(fault) => return Reading::Failed(fault),
-        }
+        };
+        empty = if gid.is_some() { 0 } else { empty + 1 };
+        (table.gids).extend(gid.map(|gid| with_attributes(host, &dir, slot, gid)));
         slot += 1;
     }
     if !observed {
@@ -98,10 +92,8 @@ fn last_slot(host: &Host, dir: &Path, known: &mut Option<u32>) -> u32 {
     *known.get_or_insert_with(|| {
         let names = tree::list(host, dir);
         let slots = names.value().into_iter().flatten();
-        slots
-            .filter_map(|name| name.parse().ok())
-            .max()
-            .unwrap_or(0)
+        let numbers = slots.filter_map(|name| name.parse().ok());
+        numbers.max().unwrap_or(0)
     })
 }
 

@@ -15,6 +15,7 @@ const MAX: usize = 64;
 
 /// All of it. Each part fails for itself.
 pub fn read(host: &Host) -> GpuDirectFacts {
+    let cmdline = tree::read_text(host, "proc/cmdline");
     GpuDirectFacts {
         modules: modules::read(host),
         driver: nvidia::driver(host),
@@ -22,35 +23,23 @@ pub fn read(host: &Host) -> GpuDirectFacts {
         gpus: nvidia::gpus(host),
         kernel_release: parse::word(host, "proc/sys/kernel/osrelease"),
         arch: machine::arch(host),
-        memory_peers: memory_peers(host),
+        // Peer-memory clients that are registered now. The directory is MLNX_OFED's (and Ubuntu's); the
+        // module may be loaded and yet not be among them, after a restart of openibd.
+        memory_peers: tree::list(host, "sys/kernel/mm/memory_peers")
+            .map(|names| names.into_iter().take(MAX).collect()),
         iommu_active: tree::list(host, "sys/class/iommu").map(|names| !names.is_empty()),
-        iommu_cmdline: tree::read_text(host, "proc/cmdline")
-            .value()
-            .map(|text| iommu_words(text))
-            .unwrap_or_default(),
+        iommu_cmdline: iommu_words(cmdline.value().map_or("", String::as_str)),
         nvidia_fs: nvidia_fs::read(host),
         efa_p2p: efa_p2p(host),
         ofed_version: parse::word(host, modules::module_dir("mlx5_core").join("version")),
     }
 }
 
-/// Peer-memory clients that are registered now. The directory is MLNX_OFED's (and Ubuntu's); the
-/// module may be loaded and yet not be among them, after a restart of openibd.
-fn memory_peers(host: &Host) -> Reading<Vec<String>> {
-    tree::list(host, "sys/kernel/mm/memory_peers").map(|mut names| {
-        names.truncate(MAX);
-        names
-    })
-}
-
 /// The words of `/proc/cmdline` that say something about the IOMMU.
 pub fn iommu_words(cmdline: &str) -> Vec<String> {
-    cmdline
-        .split_ascii_whitespace()
-        .filter(|word| (IOMMU_WORDS.split(' ')).any(|known| word.starts_with(known)))
-        .filter_map(parse::clean)
-        .take(MAX)
-        .collect()
+    let is_known = |word: &&str| IOMMU_WORDS.split(' ').any(|known| word.starts_with(known));
+    let words = cmdline.split_ascii_whitespace().filter(is_known);
+    words.filter_map(parse::clean).take(MAX).collect()
 }
 
 /// `p2p` of each EFA function (the driver of amzn-drivers only): the provider's name, or an empty

@@ -28,10 +28,8 @@ pub fn enumerate(host: &Host) -> Vec<RdmaDevice> {
     }
     functions.sort();
     let interfaces = interfaces(host);
-    functions
-        .into_iter()
-        .map(|bdf| device(host, bdf, interfaces.get(&bdf).cloned()))
-        .collect()
+    let device = |bdf: Bdf| device(host, bdf, interfaces.get(&bdf).cloned());
+    functions.into_iter().map(device).collect()
 }
 
 /// Interfaces in this network namespace, by their function.

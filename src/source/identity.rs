@@ -57,7 +57,7 @@ pub struct DriverSigns {
     pub software: bool,
     /// It has a `parent` file that names a network device (rxe.c `parent_show`).
     pub parent_is_netdev: bool,
-    /// The number in `node_type` (1: channel adapter, 4: RNIC).
+    /// The number in `node_type`, such as `1: CA` (1: channel adapter, 4: RNIC).
     pub node_type: Option<u32>,
     /// Content of `hca_type`, such as `MT4129`.
     pub hca_type: Option<String>,
@@ -80,12 +80,8 @@ pub fn driver(signs: &DriverSigns) -> String {
         }
     }
     // mlx4 and mlx5 print the PCI device id in decimal; Connect-IB (4113) is the first of mlx5.
-    let id = signs
-        .hca_type
-        .as_deref()
-        .and_then(|hca| hca.strip_prefix("MT"))
-        .and_then(|id| id.parse::<u32>().ok());
-    match id {
+    let hca_type = signs.hca_type.as_deref();
+    match hca_type.and_then(|hca| hca.strip_prefix("MT")?.parse::<u32>().ok()) {
         Some(4096..=4112) => "mlx4_core".into(),
         Some(4113..) => "mlx5_core".into(),
         _ => "unknown".into(),
@@ -99,16 +95,7 @@ pub fn is_software(driver: &str) -> bool {
 
 /// PCI ids of virtual functions (drivers' id tables): mlx4, mlx5, bnxt_en, iavf, mana. EFA has no
 /// such id: its function is all there is.
-const VIRTUAL_IDS: &[(&str, &str)] = &[
-    ("15b3", "1002 1004 1012 1014 1016 1018 101a 101c 101e a2d3"),
-    (
-        "14e4",
-        "1606 1607 1608 1609 16bd 16c1 16c2 16c3 16c4 16c5 16cb",
-    ),
-    ("14e4", "16d3 16dc 16e1 16e5 16e6 1806 1807 1808 1809 1819"),
-    ("8086", "154c 1889 37cd"),
-    ("1414", "00ba"),
-];
+const VIRTUAL_IDS: &str = include_str!("identity/virtual_ids.txt");
 
 /// Kind of function. `physfn`: the PCI function has that link, so its PF is on this host.
 pub fn function(place: &Place, driver: &str, physfn: bool, pci_id: Option<&str>) -> Function {
@@ -121,19 +108,10 @@ pub fn function(place: &Place, driver: &str, physfn: bool, pci_id: Option<&str>)
     if physfn {
         return Function::VirtualOfHost;
     }
-    let is_virtual = |(vendor, device): (&str, &str)| {
-        let of_vendor = VIRTUAL_IDS.iter().filter(|(known, _)| *known == vendor);
-        of_vendor
-            .flat_map(|(_, ids)| ids.split(' '))
-            .any(|id| id == device)
-    };
-    let virtual_id = pci_id
-        .and_then(|id| id.split_once(':'))
-        .is_some_and(is_virtual);
-    if virtual_id {
-        Function::VirtualInGuest
-    } else {
-        Function::Physical
+    let mut virtual_ids = VIRTUAL_IDS.split_ascii_whitespace();
+    match virtual_ids.any(|id| Some(id) == pci_id) {
+        true => Function::VirtualInGuest,
+        false => Function::Physical,
     }
 }
 

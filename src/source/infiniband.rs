@@ -7,7 +7,7 @@ use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, Sriov};
 use crate::observe::reading::{Fault, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
 use crate::source::rdma_port::{self, CLASS, class_dir};
-use crate::source::{parse, tree};
+use crate::source::{netdev, parse, tree};
 use crate::units::{Bdf, DeviceKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,10 +42,8 @@ const MAX_VPD: usize = 1024;
 /// Whether a device manages NVSwitches: `SMDL=SW_MNG` in its VPD, which root alone may read. Read of
 /// NVIDIA's physical InfiniBand functions only, others cannot.
 pub fn manages_switches(host: &Host, device: &RdmaDevice) -> Reading<bool> {
-    let nvidia = device
-        .pci_id
-        .as_deref()
-        .is_some_and(|id| id.starts_with("15b3:"));
+    let pci_id = device.pci_id.as_deref();
+    let nvidia = pci_id.is_some_and(|id| id.starts_with("15b3:"));
     let infiniband = |port: &RdmaPort| port.link_layer == LinkLayer::Infiniband;
     let may =
         nvidia && device.function == Function::Physical && device.ports.iter().all(infiniband);
@@ -76,19 +74,20 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let place = locate(host, name);
     let pci_dir = pci_dir(host, &dir, place.pci);
     let uevent = tree::read_text(host, pci_dir.join("uevent"));
-    let uevent = uevent.value().map_or("", String::as_str);
-    let node_type = parse::word(host, at("node_type")).and_then(|text| leading_number(&text));
+    let uevent = uevent.into_value().unwrap_or_default();
+    let node_type = parse::word(host, at("node_type"))
+        .and_then(|text| text.split(':').next()?.trim().parse().ok());
     let hca_type = parse::word(host, at("hca_type"));
     let node_guid = parse::word(host, at("node_guid"));
     let parent = parse::name(host, at("parent"));
     let is_rdma = |parent: &String| tree::exists(host, class_dir(parent));
     let parent_is_rdma = parent.as_ref().is_some_and(is_rdma);
-    let parent_netdev = parent
-        .clone()
-        .filter(|parent| !parent_is_rdma && (place.pci.is_none() || is_netdev(host, parent)));
+    let parent_netdev = parent.clone().filter(|parent| {
+        !parent_is_rdma && (place.pci.is_none() || tree::exists(host, netdev::class_dir(parent)))
+    });
     let driver = identity::driver(&DriverSigns {
         bound: tree::link_name(host, pci_dir.join("driver"))
-            .or_else(|| parse::uevent(uevent, "DRIVER")),
+            .or_else(|| parse::uevent(&uevent, "DRIVER")),
         has_device: tree::exists(host, at("device")),
         software: place.software,
         parent_is_netdev: parent_netdev.is_some(),
@@ -98,13 +97,13 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let software = identity::is_software(&driver);
     let pci_id = (!software).then(|| pci_id(host, &pci_dir)).flatten();
     let physfn = tree::exists(host, pci_dir.join("physfn"));
-    let function = identity::function(&place, &driver, physfn, pci_id.as_deref());
     let (ports, portless) = rdma_port::ports(host, name, parent_netdev.as_deref());
     let device = RdmaDevice {
         key: identity::key(&place, software, node_guid.as_deref(), name),
         name: name.to_string(),
         index: None,
         pci: place.pci.filter(|_| !software),
+        function: identity::function(&place, &driver, physfn, pci_id.as_deref()),
         pci_id,
         node_type,
         firmware: parse::word(host, at("fw_ver")),
@@ -112,7 +111,6 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
         hca_type,
         sys_image_guid: parse::word(host, at("sys_image_guid")),
         node_guid,
-        function,
         sriov: sriov_numbers(host, &pci_dir),
         smi_parent: parent.filter(|_| parent_is_rdma),
         numa_node: numa_node(host, &pci_dir),
@@ -189,10 +187,6 @@ pub fn sriov_numbers(host: &Host, pci_dir: &Path) -> Option<Sriov> {
     })
 }
 
-fn is_netdev(host: &Host, name: &str) -> bool {
-    tree::exists(host, Path::new("sys/class/net").join(name))
-}
-
 /// uverbs device of each RDMA device, by the latter's name.
 struct Uverbs {
     found: BTreeMap<String, String>,
@@ -226,11 +220,6 @@ impl Uverbs {
             None => Reading::Absent,
         }
     }
-}
-
-/// Number before the colon of `1: CA`.
-fn leading_number(text: &str) -> Option<u32> {
-    text.split(':').next()?.trim().parse().ok()
 }
 
 /// SMI sub-devices share their parent's PCI function, and software devices over one NIC may share

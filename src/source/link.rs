@@ -88,6 +88,7 @@ impl PortReader {
         let rate = parsed(host, &mut self.dir, "rate", parse_rate);
         let hex = |file: &str| parse::hex(host, self.dir.path().join(file));
         let infiniband = self.layer == LinkLayer::Infiniband;
+        let of_infiniband = |file: &str| infiniband.then(|| hex(file)).flatten();
         let facts = LinkFacts {
             state,
             phys_state,
@@ -97,14 +98,8 @@ impl PortReader {
                 LinkLayer::Ethernet => Some(0),
                 _ => lid.or_else(|| hex("lid")?.try_into().ok()),
             },
-            sm_lid: sm_lid.or_else(|| {
-                let text = infiniband.then(|| hex("sm_lid"))?;
-                text?.try_into().ok()
-            }),
-            pkey: infiniband
-                .then(|| hex("pkeys/0"))
-                .flatten()
-                .and_then(|key| key.try_into().ok()),
+            sm_lid: sm_lid.or_else(|| of_infiniband("sm_lid")?.try_into().ok()),
+            pkey: of_infiniband("pkeys/0").and_then(|key| key.try_into().ok()),
             via,
         };
         self.last = Some(facts.clone());

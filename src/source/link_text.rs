@@ -5,17 +5,9 @@ use crate::source::parse;
 use crate::units::BitsPerSec;
 
 /// Names by number.
-const STATES: &[&str] = &["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];
-const PHYS_STATES: &[&str] = &[
-    "<unknown>",
-    "Sleep",
-    "Polling",
-    "Disabled",
-    "PortConfigurationTraining",
-    "LinkUp",
-    "LinkErrorRecovery",
-    "Phy Test",
-];
+const STATES: &str = "NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER";
+const PHYS_STATES: &str = "<unknown>|Sleep|Polling|Disabled|PortConfigurationTraining|LinkUp|\
+    LinkErrorRecovery|Phy Test";
 
 /// `ports/N/state`: `4: ACTIVE`.
 pub fn parse_state(text: &str) -> Option<PortState> {
@@ -29,11 +21,13 @@ pub fn parse_phys_state(text: &str) -> Option<PhysState> {
 
 /// Number of `N: NAME`. Number and name are read each for itself: either serves alone, and a name
 /// of another file's list is passed over, but two answers that contradict each other are none.
-fn numbered(text: &str, names: &[&str]) -> Option<u32> {
+fn numbered(text: &str, names: &str) -> Option<u32> {
     let (number, name) = text.split_once(':').unwrap_or((text, text));
     let number: Option<u32> = number.trim().parse().ok();
-    let named = names.iter().position(|known| *known == name.trim());
-    let named = named.and_then(|id| u32::try_from(id).ok());
+    let named = (0..)
+        .zip(names.split('|'))
+        .find(|(_, known)| *known == name.trim());
+    let named = named.map(|(id, _)| id);
     match (number, named) {
         (Some(number), Some(named)) if number != named => None,
         (number, named) => number.or(named),

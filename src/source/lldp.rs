@@ -156,17 +156,24 @@ impl Listener {
 /// An LLDPDU: chassis ID, port ID and TTL come first and in this order, each once. One that is not
 /// whole is none.
 pub fn parse(lldpdu: &[u8]) -> Option<Advertisement> {
-    let mut tlvs = Tlvs(lldpdu);
-    let mut mandatory = |kind: u8| tlvs.next()?.filter(|tlv| tlv.0 == kind).map(|tlv| tlv.1);
+    let mut rest = lldpdu;
+    let mut mandatory = |kind: u8| {
+        let (found, value, after) = split_tlv(rest)?;
+        rest = after;
+        (found == kind).then_some(value)
+    };
     let chassis = mandatory(CHASSIS_ID)?;
     let port = mandatory(PORT_ID)?;
     let ttl = mandatory(TTL)?.first_chunk::<2>()?;
     let (mut name, mut description) = (None, None);
-    for tlv in tlvs {
-        match tlv? {
-            (CHASSIS_ID | PORT_ID | TTL, _) => return None,
-            (PORT_DESCRIPTION, text) => description = printable(text),
-            (SYSTEM_NAME, text) => name = printable(text),
+    while !rest.is_empty() {
+        let (kind, value, after) = split_tlv(rest)?;
+        rest = after;
+        match kind {
+            END => break,
+            CHASSIS_ID | PORT_ID | TTL => return None,
+            PORT_DESCRIPTION => description = printable(value),
+            SYSTEM_NAME => name = printable(value),
             _ => {}
         }
     }
@@ -185,32 +192,15 @@ pub fn parse(lldpdu: &[u8]) -> Option<Advertisement> {
     })
 }
 
-/// The TLVs up to the end, which is one of type 0 or that of the frame; `None` for one that is cut off.
-struct Tlvs<'a>(&'a [u8]);
-
-impl<'a> Iterator for Tlvs<'a> {
-    type Item = Option<(u8, &'a [u8])>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let rest = std::mem::take(&mut self.0);
-        let Some((head, rest)) = rest.split_first_chunk::<2>() else {
-            return Some(None);
-        };
-        // Seven bits of type, nine of length.
-        let head = u16::from_be_bytes(*head);
-        let (kind, length) = ((head >> 9) as u8, usize::from(head & 0x1ff));
-        if kind == END {
-            return None;
-        }
-        let Some((value, rest)) = rest.split_at_checked(length) else {
-            return Some(None);
-        };
-        self.0 = rest;
-        Some(Some((kind, value)))
-    }
+/// Type and value of the first TLV, and what follows; `None` if it is cut off. One of type 0 ends the frame,
+/// whatever length it has.
+fn split_tlv(tlvs: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (head, rest) = tlvs.split_first_chunk::<2>()?;
+    // Seven bits of type, nine of length.
+    let head = u16::from_be_bytes(*head);
+    let (kind, length) = ((head >> 9) as u8, usize::from(head & 0x1ff));
+    let (value, rest) = rest.split_at_checked(if kind == END { 0 } else { length })?;
+    Some((kind, value, rest))
 }
 
 /// An ID as text: its first byte says what it is, and which values mean a MAC and a network address

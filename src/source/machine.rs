@@ -43,13 +43,12 @@ pub fn uptime(host: &Host) -> Option<Millis> {
 
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
-    let MachineFacts {
-        vendor, product, ..
-    } = facts(host);
+    let facts = facts(host);
+    let (vendor, product) = (facts.vendor.as_deref(), facts.product.as_deref());
     judge(
         &cpuinfo(host),
-        &vendor.unwrap_or_default(),
-        &product.unwrap_or_default(),
+        vendor.unwrap_or_default(),
+        product.unwrap_or_default(),
     )
 }
 

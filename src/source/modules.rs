@@ -54,19 +54,14 @@ fn parse_line(line: &str) -> Option<(String, Module)> {
         "Unloading" => "going".to_string(),
         other => other.to_lowercase(),
     });
-    let taint = words
-        .get(5..)
-        .and_then(<[&str]>::last)
-        .and_then(|word| word.strip_prefix('(')?.strip_suffix(')'))
-        .map(Into::into);
-    Some((
-        (*name).to_string(),
-        Module {
-            version: None,
-            taint,
-            state,
-        },
-    ))
+    let last = words.get(5..).and_then(<[&str]>::last);
+    let taint = last.and_then(|word| word.strip_prefix('(')?.strip_suffix(')'));
+    let module = Module {
+        version: None,
+        taint: taint.map(Into::into),
+        state,
+    };
+    Some(((*name).to_string(), module))
 }
 
 #[cfg(test)]

@@ -107,20 +107,16 @@ fn lowers(host: &Host, name: &str) -> Vec<String> {
 /// `netdev_adjacent_sysfs_add`), so many at most.
 pub(super) fn lower_links(host: &Host, name: &str, most: usize) -> Vec<String> {
     let entries = tree::names(host, class_dir(name));
-    let lowers = entries
-        .iter()
-        .filter_map(|entry| entry.strip_prefix("lower_"));
+    let entries = entries.iter();
+    let lowers = entries.filter_map(|entry| entry.strip_prefix("lower_"));
     lowers.take(most).map(Into::into).collect()
 }
 
 /// Interfaces of RDMA ports, the bonds above them, and all that is below those bonds.
 pub fn of_rdma(host: &Host, devices: &[RdmaDevice]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    for name in devices
-        .iter()
-        .flat_map(|device| &device.ports)
-        .filter_map(|port| port.netdev.clone())
-    {
+    let ports = devices.iter().flat_map(|device| &device.ports);
+    for name in ports.filter_map(|port| port.netdev.clone()) {
         if let Some(master) = tree::link_name(host, class_dir(&name).join("master")) {
             all.extend(lowers(host, &master));
             all.insert(master);

@@ -18,16 +18,12 @@ pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
     let told = tree::read_text(host, format!("{DIR}/version"));
     let line = told.value().and_then(|text| text.lines().next());
     let found = line.and_then(version).or(module_version);
-    match (found, told.value()) {
-        (Some(version), _) => Reading::Value(NvidiaDriver {
+    match found {
+        Some(version) => Reading::Value(NvidiaDriver {
             version,
             open: is_open(line.unwrap_or_default(), taint.as_deref()),
         }),
-        (None, Some(_)) => Reading::malformed(format!("{DIR}/version: no version in it")),
-        (None, None) => told.map(|_| NvidiaDriver {
-            version: String::new(),
-            open: None,
-        }),
+        None => told.and_then(|_| Reading::malformed(format!("{DIR}/version: no version in it"))),
     }
 }
 
@@ -38,29 +34,21 @@ fn is_open(line: &str, taint: Option<&str>) -> Option<bool> {
     if line.contains("Open Kernel Module") {
         return Some(true);
     }
-    let taint = taint?;
-    if taint.contains('P') {
-        Some(false)
-    } else if taint.contains(['O', 'E']) {
-        Some(true)
-    } else {
-        None
+    match taint? {
+        taint if taint.contains('P') => Some(false),
+        taint => taint.contains(['O', 'E']).then_some(true),
     }
 }
 
 /// The first word that looks like a driver version: `535.129.03`, `390.48`.
 fn version(line: &str) -> Option<String> {
+    let is_version = |word: &&str| {
+        let lengths: Vec<usize> = word.split('.').map(str::len).collect();
+        let digits = word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        digits && matches!(lengths[..], [3 | 4, 2 | 3] | [3 | 4, 2 | 3, 2])
+    };
     line.split_ascii_whitespace()
-        .find(|word| {
-            let parts: Vec<&str> = word.split('.').collect();
-            let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-            let lengths = |n: usize| parts.get(n).map_or(0, |part| part.len());
-            (2..=3).contains(&parts.len())
-                && parts.iter().all(|part| digits(part))
-                && (3..=4).contains(&lengths(0))
-                && (2..=3).contains(&lengths(1))
-                && (parts.len() == 2 || lengths(2) == 2)
-        })
+        .find(is_version)
         .map(Into::into)
 }
 

@@ -5,6 +5,7 @@ use crate::observe::gpudirect::NvidiaFs;
 use crate::observe::reading::Reading;
 use crate::source::modules::module_dir;
 use crate::source::{parse, tree};
+use crate::units::Bdf;
 use std::collections::BTreeMap;
 
 const DIR: &str = "proc/driver/nvidia-fs";
@@ -29,25 +30,22 @@ pub fn read(host: &Host) -> Reading<NvidiaFs> {
     Reading::Value(NvidiaFs {
         version: module_version.or_else(|| driver_version(text)),
         errors: parse_errors(text),
-        acs_bridges: bridges
-            .value()
-            .map(|text| parse_bridges(text))
-            .unwrap_or_default(),
+        acs_bridges: parse_bridges(bridges.value().map_or("", String::as_str)),
     })
 }
 
 /// `NVFS Driver(version: 2.25.7)`.
 fn driver_version(stats: &str) -> Option<String> {
-    stats
-        .lines()
-        .find_map(|line| line.strip_prefix("NVFS Driver(version:"))
-        .and_then(|rest| parse::clean(rest.trim_end().trim_end_matches(')')))
+    let mut lines = stats.lines();
+    let rest = lines.find_map(|line| line.strip_prefix("NVFS Driver(version:"))?;
+    parse::clean(rest.trim_end().trim_end_matches(')'))
 }
 
 /// Bridges with ACS on, one PCI address a line.
 fn parse_bridges(text: &str) -> Vec<String> {
-    text.split_ascii_whitespace()
-        .filter_map(|word| word.parse::<crate::units::Bdf>().ok())
+    let words = text.split_ascii_whitespace();
+    let bridges = words.filter_map(|word| word.parse::<Bdf>().ok());
+    bridges
         .take(MAX_BRIDGES)
         .map(|bdf| bdf.to_string())
         .collect()
@@ -65,10 +63,8 @@ pub fn parse_errors(text: &str) -> BTreeMap<String, u64> {
         if name.is_empty() || name.starts_with("GPU") || name.contains('(') {
             continue;
         }
-        for (key, value) in rest
-            .split_ascii_whitespace()
-            .filter_map(|word| word.split_once('='))
-        {
+        let words = rest.split_ascii_whitespace();
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
             if (name == "Error" || ERRORS.contains(&key))
                 && let Ok(value) = value.parse()
             {

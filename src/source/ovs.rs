@@ -24,11 +24,9 @@ const MAX_PORTS: usize = 1024;
 /// default route.
 pub fn route_over(host: &Host, routes: &BTreeSet<String>, name: &str) -> Option<OvsRoute> {
     let datapath = datapath(host, name)?;
-    let found: Vec<OvsRoute> = routes
-        .iter()
-        .filter(|route| is_own_port(host, route))
-        .filter_map(|route| leaves_by(host, (route, routes), name, &datapath))
-        .collect();
+    let own_ports = routes.iter().filter(|route| is_own_port(host, route));
+    let found = own_ports.filter_map(|route| leaves_by(host, (route, routes), name, &datapath));
+    let found: Vec<OvsRoute> = found.collect();
     let sure = found.iter().find(|route| route.sure);
     sure.or(found.first()).cloned()
 }

@@ -37,14 +37,9 @@ pub fn is_name(word: &str) -> bool {
 
 /// First line of a text, cut and stripped of control characters; none if nothing is left.
 pub fn clean(text: &str) -> Option<String> {
-    let line: String = text
-        .lines()
-        .next()?
-        .trim()
-        .chars()
-        .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
-        .take(MAX_WORD)
-        .collect();
+    let letters = text.lines().next()?.trim().chars();
+    let printable = letters.filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER);
+    let line: String = printable.take(MAX_WORD).collect();
     let line = line.trim();
     (!line.is_empty()).then(|| line.to_string())
 }

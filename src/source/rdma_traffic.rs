@@ -19,20 +19,10 @@ const PACKETS: &str = "sent_pkts rcvd_pkts";
 /// A packet counts as this many bytes: the smallest usual path MTU of RoCE.
 const PACKET_BYTES: u64 = 1024;
 
-/// What a device moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceMoved {
-    /// Bytes, both ways, since whenever.
-    Bytes(u64),
-    /// It has no counter that tells.
-    Untold,
-    /// Its PMA counters may not be read: they must not be tried again, as each try is logged by the
-    /// kernel (see [`super::counters`]).
-    Restricted,
-}
-
-/// Reads it. Without `pma` its PMA files stay closed: each costs a firmware command.
-pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> DeviceMoved {
+/// Bytes that a device moved, both ways, since whenever; absent where no counter tells. Without `pma` its
+/// PMA files stay closed: each costs a firmware command. Not observable where they may not be read: they
+/// must not be tried again, as each try is logged by the kernel (see [`super::counters`]).
+pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> Reading<u64> {
     let mut total: Option<u64> = None;
     for port in 1..=ports.min(u32::from(u8::MAX)) {
         let dir = port_dir(device, port);
@@ -41,7 +31,7 @@ pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> DeviceMoved {
             false => Reading::Absent,
         };
         if words == Reading::NotObservable {
-            return DeviceMoved::Restricted;
+            return words;
         }
         let hw = dir.join("hw_counters");
         let moved = (words.into_value())
@@ -52,7 +42,7 @@ pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> DeviceMoved {
         }
     }
     let of_device = || sum(host, &class_dir(device).join("hw_counters"), BYTES, 1).into_value();
-    (total.or_else(of_device)).map_or(DeviceMoved::Untold, DeviceMoved::Bytes)
+    (total.or_else(of_device)).map_or(Reading::Absent, Reading::Value)
 }
 
 /// The sum of the counters that are there, in bytes; not observable where one refuses.
@@ -86,7 +76,7 @@ mod tests {
                     ("ports/1/hw_counters/rx_bytes", "9"),
                 ],
                 true,
-                DeviceMoved::Bytes(60),
+                Reading::Value(60),
             ),
             // Excluded: PMA stays closed.
             (
@@ -95,7 +85,7 @@ mod tests {
                     ("ports/1/hw_counters/rx_bytes", "9"),
                 ],
                 false,
-                DeviceMoved::Bytes(9),
+                Reading::Value(9),
             ),
             (
                 vec![
@@ -103,7 +93,7 @@ mod tests {
                     ("ports/1/hw_counters/rcvd_pkts", "1"),
                 ],
                 true,
-                DeviceMoved::Bytes(4096),
+                Reading::Value(4096),
             ),
             // EFA counts by device.
             (
@@ -113,13 +103,9 @@ mod tests {
                     ("hw_counters/rx_bytes", "7"),
                 ],
                 true,
-                DeviceMoved::Bytes(15),
+                Reading::Value(15),
             ),
-            (
-                vec![("ports/1/state", "4: ACTIVE")],
-                true,
-                DeviceMoved::Untold,
-            ),
+            (vec![("ports/1/state", "4: ACTIVE")], true, Reading::Absent),
             // Two ports.
             (
                 vec![
@@ -127,7 +113,7 @@ mod tests {
                     ("ports/2/counters/port_rcv_data", "1"),
                 ],
                 true,
-                DeviceMoved::Bytes(8),
+                Reading::Value(8),
             ),
         ] {
             let tree = TestTree::new();
@@ -142,7 +128,7 @@ mod tests {
         let file = "sys/class/infiniband/x/ports/1/counters/port_xmit_data";
         tree.file(file, "1");
         tree.errno(22, file);
-        assert_eq!(read(&tree.host(), "x", 1, true), DeviceMoved::Restricted);
-        assert_eq!(read(&tree.host(), "x", 1, false), DeviceMoved::Untold);
+        assert_eq!(read(&tree.host(), "x", 1, true), Reading::NotObservable);
+        assert_eq!(read(&tree.host(), "x", 1, false), Reading::Absent);
     }
 }

@@ -7,6 +7,7 @@ use crate::observe::reading::Reading;
 use crate::source::netdev::{class_dir, lower_links};
 use crate::source::netlink::route;
 use crate::source::{parse, tree};
+use ipnet::Ipv4Net;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -93,10 +94,10 @@ fn is_in_use(flags: u32) -> bool {
 pub fn parse_v4(text: &str) -> BTreeSet<String> {
     let routes = text.lines().filter_map(v4);
     let default = |r: &V4<'_>| r.destination == 0 && r.mask == 0 && is_in_use(r.flags);
-    routes
+    let names = routes
         .filter(default)
-        .map(|route| route.interface.to_string())
-        .collect()
+        .map(|route| route.interface.to_string());
+    names.collect()
 }
 
 /// Whether the node's network is that of this process, which netlink tells of. Each network namespace has
@@ -121,14 +122,10 @@ pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
         && (rp_filter == Some(1) || arp_filter > Some(0))
         && is_own_network(host);
     let ruled = asked.then(route::ruled_addresses).and_then(Result::ok);
-    let inside = |address: &&Ipv4Addr| {
-        let differ = |net: &Ipv4Addr| u32::from(*net) ^ u32::from(**address);
-        (subnets.iter()).any(|(net, length)| differ(net) >> (32 - length) == 0)
-    };
-    let text = |(net, length): &(Ipv4Addr, u32)| format!("{net}/{length}");
+    let inside = |address: &&Ipv4Addr| subnets.iter().any(|net| net.contains(*address));
     Ipv4Facts {
         ruled: ruled.map(|all| all.iter().filter(inside).count()),
-        subnets: subnets.iter().map(text).collect(),
+        subnets: subnets.iter().map(Ipv4Net::to_string).collect(),
         rp_filter,
         arp_ignore: in_force("arp_ignore"),
         arp_announce: in_force("arp_announce"),
@@ -140,19 +137,20 @@ pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
 const MAX_SUBNETS: usize = 8;
 
 /// IPv4 subnets of more than two addresses that an interface is in, by the main table.
-fn subnets(host: &Host, interface: &str) -> Vec<(Ipv4Addr, u32)> {
+fn subnets(host: &Host, interface: &str) -> Vec<Ipv4Net> {
     let text = read(host, "route").into_value().unwrap_or_default();
     let found = text.lines().filter_map(|line| subnet(line, interface));
     found.take(MAX_SUBNETS).collect()
 }
 
-fn subnet(line: &str, interface: &str) -> Option<(Ipv4Addr, u32)> {
+fn subnet(line: &str, interface: &str) -> Option<Ipv4Net> {
     let route = v4(line).filter(|route| route.interface == interface)?;
     // The kernel prints addresses as it holds them, in network order (fib_trie.c).
     let address = Ipv4Addr::from(route.destination.to_ne_bytes());
-    let length = route.mask.count_ones();
+    let length = route.mask.count_ones() as u8;
     let direct = is_in_use(route.flags) && route.flags & RTF_GATEWAY == 0;
-    (direct && (1..31).contains(&length)).then_some((address, length))
+    let subnet = Ipv4Net::new(address, length).ok()?;
+    (direct && (1..31).contains(&length)).then_some(subnet)
 }
 
 /// Interfaces of IPv6 default routes. Columns: destination, its prefix length, source, its prefix

@@ -12,12 +12,8 @@ pub fn distance(
     numa_nic: Option<u32>,
     numa_gpu: Option<u32>,
 ) -> Option<Distance> {
-    let shared = nic
-        .bridges
-        .iter()
-        .zip(&gpu.bridges)
-        .take_while(|(a, b)| a == b)
-        .count();
+    let pairs = nic.bridges.iter().zip(&gpu.bridges);
+    let shared = pairs.take_while(|(a, b)| a == b).count();
     let same_host_bridge = nic.host_bridge.is_some() && nic.host_bridge == gpu.host_bridge;
     if shared > 0 && same_host_bridge {
         // Ports left on each side below what is shared: one at most is that switch's own

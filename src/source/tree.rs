@@ -32,6 +32,11 @@ pub fn classify<T>(error: &io::Error, path: &Path) -> Reading<T> {
     }
 }
 
+/// The answer of the system as a reading of `path`.
+pub fn answer<T>(answer: io::Result<T>, path: impl FnOnce() -> PathBuf) -> Reading<T> {
+    answer.map_or_else(|error| classify(&error, &path()), Reading::Value)
+}
+
 /// Opens a file for reading; every other reader of kernel files comes through here.
 #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
 fn open(host: &Host, path: &Path) -> io::Result<File> {
@@ -168,10 +173,8 @@ impl Directory {
 
     /// Text of a file in it, as [`read_text`].
     pub fn read_text(&mut self, host: &Host, name: &str) -> Reading<String> {
-        match self.read_raw(host, name, MAX_FILE) {
-            Ok(bytes) => Reading::Value(text(bytes)),
-            Err(error) => classify(&error, &host.path(self.path.join(name))),
-        }
+        let read = self.read_raw(host, name, MAX_FILE);
+        answer(read, || host.path(self.path.join(name))).map(text)
     }
 }
 
@@ -204,10 +207,7 @@ pub fn read_u64(host: &Host, path: impl AsRef<Path>) -> Reading<u64> {
 
 /// Raw bytes of a file below the root, at most `limit`.
 pub fn read_bytes(host: &Host, path: impl AsRef<Path>, limit: usize) -> Reading<Vec<u8>> {
-    match read_raw(host, &path, limit) {
-        Ok(bytes) => Reading::Value(bytes),
-        Err(error) => classify(&error, &host.path(path)),
-    }
+    answer(read_raw(host, &path, limit), || host.path(&path))
 }
 
 /// Raw bytes of a file below the root with the system's own error.
@@ -262,15 +262,11 @@ pub fn list(host: &Host, path: impl AsRef<Path>) -> Reading<Vec<String>> {
         names.sort();
         Ok(names)
     };
-    match read() {
-        Ok(names) => {
-            if let Some(recording) = host.recording() {
-                recording.children(host, &path, &names);
-            }
-            Reading::Value(names)
-        }
-        Err(error) => classify(&error, &path),
+    let names = read();
+    if let (Ok(names), Some(recording)) = (&names, host.recording()) {
+        recording.children(host, &path, names);
     }
+    answer(names, || path)
 }
 
 /// Names in a directory below the root, sorted; none where it cannot be listed.
@@ -281,10 +277,7 @@ pub fn names(host: &Host, path: impl AsRef<Path>) -> Vec<String> {
 /// Target of a symbolic link below the root, as written (not followed).
 pub fn link(host: &Host, path: impl AsRef<Path>) -> Reading<PathBuf> {
     let path = noted(host, path);
-    match std::fs::read_link(&path) {
-        Ok(target) => Reading::Value(target),
-        Err(error) => classify(&error, &path),
-    }
+    answer(std::fs::read_link(&path), || path)
 }
 
 /// Last component of a symbolic link's target: the driver behind `device/driver`, say.
@@ -302,7 +295,6 @@ pub fn canonical(host: &Host, path: impl AsRef<Path>) -> Option<PathBuf> {
 
 /// The inode number of what a path below the root leads to.
 pub fn inode(host: &Host, path: impl AsRef<Path>) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
     let path = noted(host, path);
     host.check_errno(&path).ok()?;
     Some(std::fs::metadata(path).ok()?.ino())

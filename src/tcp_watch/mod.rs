@@ -23,9 +23,9 @@ use crate::observe::traffic::{
     GpuPod, Moved, NetCounters, NodeRdma, PodQps, PodTraffic, TrafficLook,
 };
 use crate::source::device_checkpoint::Allocations;
-use crate::source::pod_processes::{self, Found, PodPids, net};
+use crate::source::pod_processes::{self, PodPids, net};
 use crate::source::rdma_port::class_dir;
-use crate::source::rdma_traffic::{self, DeviceMoved};
+use crate::source::rdma_traffic;
 use crate::source::tree;
 use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
@@ -169,11 +169,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             at: now,
             processes: pids.count,
             host_network,
-            from: None,
-            per_second: None,
-            unreadable: None,
-            qps: PodQps::NotListed,
-            rdma_per_second: None,
+            ..PodTraffic::default()
         };
         let mut sum = NetCounters::default();
         for pid in namespaces.values().take(MAX_NAMESPACES) {
@@ -206,8 +202,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
         threshold: u64,
         now: Millis,
     ) -> NodeRdma {
-        let asked = (self.view.devices()).and_then(|all| Ok((all, self.view.exclusive()?)));
-        let (devices, exclusive) = match asked {
+        let (devices, exclusive) = match self.view.devices() {
             Ok(answers) => answers,
             Err(unknown) => {
                 for pod in pods.values_mut() {
@@ -220,11 +215,8 @@ impl<V: RdmaView + Default> TcpWatch<V> {
                 };
             }
         };
-        let busy: Busy = pods
-            .values()
-            .filter(|pod| pod.is_above(threshold))
-            .map(|pod| pod.uid.clone())
-            .collect();
+        let busy = pods.values().filter(|pod| pod.is_above(threshold));
+        let busy: Busy = busy.map(|pod| pod.uid.clone()).collect();
         let any_process = pods.values().any(|pod| pod.processes > 0);
         let kept = self.listing.take();
         self.listing = kept.filter(|listing| listing.is_usable(host, &devices, &busy, now));
@@ -255,11 +247,11 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             let pma = !self.restricted.contains(&device) && !self.is_excluded(host, &device);
             let ports = self.listing.as_ref().map_or(1, |l| l.ports(&device));
             let mut moved = rdma_traffic::read(host, &device, ports, pma);
-            if moved == DeviceMoved::Restricted {
+            if moved == Reading::NotObservable {
                 self.restricted.insert(device.clone());
                 moved = rdma_traffic::read(host, &device, ports, false);
             }
-            if let DeviceMoved::Bytes(bytes) = moved
+            if let Reading::Value(bytes) = moved
                 && let Some((from, gain)) =
                     (self.moved).step(&device, Vec::new(), now, bytes, |now, then| {
                         now.checked_sub(*then)
@@ -287,7 +279,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
 
 /// Whether a PID is still a process of that pod.
 fn is_still(host: &Host, pid: u32, uid: &str) -> bool {
-    pod_processes::owner_of(host, pid) == Found::Pod(uid.to_string())
+    pod_processes::owner_of(host, pid) == Reading::Value(Some(uid.to_string()))
 }
 
 #[cfg(test)]

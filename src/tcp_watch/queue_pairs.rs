@@ -2,9 +2,10 @@
 
 use super::rdma_view::{Device, RdmaView};
 use crate::host::Host;
+use crate::observe::reading::Reading;
 use crate::observe::traffic::{OwnedQps, PodQps};
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
-use crate::source::pod_processes::{self, Found};
+use crate::source::pod_processes::{owner_of, same_pid_namespace};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,6 +23,9 @@ const SUSPECTING_FOR: Duration = Duration::from_secs(60);
 /// Most owners whose pod is looked up.
 const MAX_OWNERS: usize = 8192;
 
+/// Pods of tasks, as far as looked up.
+type Pods = BTreeMap<u32, Reading<Option<String>>>;
+
 /// Pods above the threshold.
 pub(super) type Busy = BTreeSet<String>;
 
@@ -32,7 +36,7 @@ pub(super) fn needed(devices: &[Device], busy: &Busy, any_process: bool) -> bool
 }
 
 /// Queue pairs by pod, as listed once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Listing {
     at: Millis,
     devices: Vec<Device>,
@@ -49,20 +53,17 @@ impl Listing {
         let mut listing = Listing {
             at: now,
             devices: devices.to_vec(),
-            by_pod: BTreeMap::new(),
-            owners: BTreeSet::new(),
-            hidden: 0,
-            failed: None,
-        };
-        listing.failed = match pod_processes::same_pid_namespace(host) {
-            Some(true) => None,
-            Some(false) => Some("the agent has a PID namespace of its own (no hostPID)".into()),
-            None => Some("whether PIDs are the node's is unknown".into()),
+            failed: match same_pid_namespace(host) {
+                Some(true) => None,
+                Some(false) => Some("the agent has a PID namespace of its own (no hostPID)".into()),
+                None => Some("whether PIDs are the node's is unknown".into()),
+            },
+            ..Listing::default()
         };
         if listing.failed.is_some() {
             return listing;
         }
-        let mut pods: BTreeMap<u32, Found> = BTreeMap::new();
+        let mut pods = Pods::new();
         for device in devices.iter().filter(|device| device.has_users()) {
             match view.queue_pairs(device) {
                 Ok(qps) => {
@@ -76,13 +77,7 @@ impl Listing {
         listing
     }
 
-    fn add(
-        &mut self,
-        host: &Host,
-        pods: &mut BTreeMap<u32, Found>,
-        device: &Device,
-        qp: &QueuePair,
-    ) {
+    fn add(&mut self, host: &Host, pods: &mut Pods, device: &Device, qp: &QueuePair) {
         let kind = qp.kind;
         if kind == QpKind::Management {
             return;
@@ -90,20 +85,20 @@ impl Listing {
         let connected = kind != QpKind::Datagram;
         let found = match &qp.owner {
             QpOwner::Kernel => return,
-            QpOwner::Hidden => Found::Gone,
+            QpOwner::Hidden => Reading::Absent,
             QpOwner::Task(pid) => match pods.get(pid) {
-                None if pods.len() >= MAX_OWNERS => Found::Gone,
+                None if pods.len() >= MAX_OWNERS => Reading::Absent,
                 _ => {
                     self.owners.insert(*pid);
-                    let owner = || pod_processes::owner_of(host, *pid);
+                    let owner = || owner_of(host, *pid);
                     pods.entry(*pid).or_insert_with(owner).clone()
                 }
             },
         };
         let pod = match found {
-            Found::Pod(uid) => uid,
-            Found::NoPod => return,
-            Found::Denied | Found::Gone => {
+            Reading::Value(Some(uid)) => uid,
+            Reading::Value(None) => return,
+            _ => {
                 self.hidden = self.hidden.saturating_add(u32::from(connected));
                 return;
             }
@@ -156,6 +151,6 @@ impl Listing {
         };
         now.since(self.at) < limit
             && self.devices == devices
-            && (self.owners.iter()).all(|pid| pod_processes::owner_of(host, *pid) != Found::Gone)
+            && (self.owners.iter()).all(|pid| owner_of(host, *pid) != Reading::Absent)
     }
 }

@@ -31,11 +31,9 @@ impl Device {
 
 /// The part of RDMA netlink that the watch needs; tests have their own.
 pub(crate) trait RdmaView {
-    /// Visible devices with their numbers; or why they are unknown.
-    fn devices(&mut self) -> Result<Vec<Device>, String>;
-    /// Whether devices may be hidden in other network namespaces; `None` if this kernel has no such
-    /// mode (before 5.2). Or why that is unknown.
-    fn exclusive(&mut self) -> Result<Option<bool>, String>;
+    /// Visible devices with their numbers, and whether others may be hidden in other network namespaces;
+    /// `None` if this kernel has no such mode (before 5.2). Or why they are unknown.
+    fn devices(&mut self) -> Result<(Vec<Device>, Option<bool>), String>;
     /// Every queue pair of a device; or why they cannot be listed.
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String>;
 }
@@ -81,14 +79,14 @@ impl Netlink {
 }
 
 impl RdmaView for Netlink {
-    fn devices(&mut self) -> Result<Vec<Device>, String> {
+    fn devices(&mut self) -> Result<(Vec<Device>, Option<bool>), String> {
         if let Some(recorded) = self.recorded() {
-            return Ok(recorded_devices(&recorded));
+            return Ok((recorded_devices(&recorded), recorded.exclusive));
         }
         let client = match self.client() {
             Ok(client) => client,
             // No devices exist without ib_core.
-            Err(NetlinkError::NotSupported) => return Ok(Vec::new()),
+            Err(NetlinkError::NotSupported) => return Ok(Default::default()),
             Err(error) => return Err(format!("RDMA netlink: {error}")),
         };
         let got = client.devices().and_then(|devices| {
@@ -108,22 +106,14 @@ impl RdmaView for Netlink {
                     contexts: counts.get("ctx").copied(),
                 });
             }
-            Ok(all)
+            let mode = match client.system() {
+                Ok(system) => system.netns_mode,
+                Err(NetlinkError::NotAvailable | NetlinkError::NotSupported) => None,
+                Err(error) => return Err(error),
+            };
+            Ok((all, mode.map(|mode| mode == NetnsMode::Exclusive)))
         });
         self.asked("RDMA netlink", got)
-    }
-
-    fn exclusive(&mut self) -> Result<Option<bool>, String> {
-        if let Some(recorded) = self.recorded() {
-            return Ok(recorded.exclusive);
-        }
-        let got = match self.client().and_then(Client::system) {
-            Ok(system) => Ok(system.netns_mode),
-            Err(NetlinkError::NotAvailable | NetlinkError::NotSupported) => Ok(None),
-            Err(error) => Err(error),
-        };
-        let mode = self.asked("RDMA netlink", got)?;
-        Ok(mode.map(|mode| mode == NetnsMode::Exclusive))
     }
 
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String> {

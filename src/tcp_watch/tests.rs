@@ -22,12 +22,9 @@ struct Fake {
 }
 
 impl RdmaView for Fake {
-    fn devices(&mut self) -> Result<Vec<Device>, String> {
-        Ok(self.devices.clone())
-    }
-    fn exclusive(&mut self) -> Result<Option<bool>, String> {
+    fn devices(&mut self) -> Result<(Vec<Device>, Option<bool>), String> {
         match self.mode {
-            None => Ok(Some(false)),
+            None => Ok((self.devices.clone(), Some(false))),
             Some(why) => Err(why.into()),
         }
     }

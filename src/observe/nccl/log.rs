@@ -13,6 +13,7 @@ use super::event::{Comm, Connection, Event, GpuNumber, InitSeconds, Net, Phase, 
 use super::failure::Failure;
 use super::group::{Group, GroupKey, Seat};
 use super::process::Process;
+use crate::units::start;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest line of evidence that is kept, in bytes.
@@ -133,7 +134,7 @@ impl NcclLog {
                 if let Some((known, _)) = self.test_ranks.get(&rank) {
                     self.test_runs |= *known != place;
                 } else if self.test_ranks.len() < self.limits.seats {
-                    let device = cut(entry.device, 32);
+                    let device = start(entry.device, 32).to_string();
                     self.test_ranks.insert(rank, (place, device));
                 }
                 self.show(EvidenceKind::Span, text, number);
@@ -257,17 +258,20 @@ impl NcclLog {
         if self.device_errors.len() >= MAX_DEVICES && !self.device_errors.contains_key(device) {
             return;
         }
-        let errors = self.device_errors.entry(cut(device, 64)).or_default();
+        let errors = self
+            .device_errors
+            .entry(start(device, 64).into())
+            .or_default();
         errors.lines += 1;
         if errors.first.is_empty() {
-            errors.first = cut(text, EVIDENCE_BYTES);
+            errors.first = start(text, EVIDENCE_BYTES).into();
         }
     }
 
     fn show(&mut self, kind: EvidenceKind, text: &str, number: u64) {
         self.evidence.entry(kind).or_insert_with(|| EvidenceLine {
             line: number,
-            text: cut(text, EVIDENCE_BYTES),
+            text: start(text, EVIDENCE_BYTES).into(),
         });
     }
 
@@ -293,7 +297,7 @@ impl NcclLog {
         };
         let higher = |known: &String| number(known) < number(version);
         if self.version.as_ref().is_none_or(higher) {
-            self.version = Some(cut(version, 32));
+            self.version = Some(start(version, 32).into());
         }
     }
 
@@ -307,11 +311,4 @@ impl NcclLog {
         let limit = last.get(last.len() / 8).copied().unwrap_or_default();
         self.processes.retain(|_, p| p.last_line > limit);
     }
-}
-
-/// The first characters of a text, of at most `bytes` bytes.
-fn cut(text: &str, bytes: usize) -> String {
-    let mut ends = (0..=bytes.min(text.len())).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end));
-    text.get(..end.unwrap_or(0)).unwrap_or_default().to_string()
 }

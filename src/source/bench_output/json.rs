@@ -34,9 +34,8 @@ pub fn parse(text: &str) -> Result<BenchLog, bool> {
     let failure = errors.find(|error| !error.is_empty());
     // Counts of wrong elements that are present and are not counts. Figures that could not be measured
     // are texts: `"nan"`.
-    let sides = results
-        .iter()
-        .flat_map(|row| SIDES.map(|side| &row[side]["nwrong"]));
+    let rows = results.iter();
+    let sides = rows.flat_map(|row| SIDES.map(|side| &row[side]["nwrong"]));
     let uncounted = sides.filter(|wrong| !wrong.is_null() && figure(wrong).is_none());
     let run = Run {
         collective: file["args"][0].as_str().and_then(Collective::of),
@@ -70,11 +69,8 @@ fn ranks(file: &Value) -> Vec<Rank> {
     let devices = lists.into_iter().find(|list| list.is_array());
     let of_process = |device: &Value| {
         let number = |name: &str| u32::try_from(whole(&device[name])?).ok();
-        let host: String = device["hostname"]
-            .as_str()?
-            .chars()
-            .take(MAX_TEXT)
-            .collect();
+        let host = device["hostname"].as_str()?;
+        let host: String = host.chars().take(MAX_TEXT).collect();
         let (first, group) = (number("rank")?, number("group").unwrap_or(0));
         let numbers = (first..).take(each.clamp(1, 64) as usize);
         let named = !host.is_empty();
@@ -85,10 +81,8 @@ fn ranks(file: &Value) -> Vec<Rank> {
         };
         named.then(|| numbers.map(rank))
     };
-    let processes = devices
-        .into_iter()
-        .flat_map(elements)
-        .filter_map(of_process);
+    let devices = devices.into_iter().flat_map(elements);
+    let processes = devices.filter_map(of_process);
     processes.flatten().take(MAX_RANKS).collect()
 }
 

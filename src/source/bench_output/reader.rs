@@ -18,26 +18,13 @@ const MAX_RANKS: usize = 1 << 16;
 const MAX_FAILURE: usize = 300;
 
 /// Errors that nccl-tests prints itself.
-const FAILURES: [&str; 4] = [
-    "Test NCCL failure",
-    "Test CUDA failure",
-    "Test failure ",
-    "Test timeout (",
-];
+const FAILURES: &str = "Test NCCL failure|Test CUDA failure|Test failure |Test timeout (";
 
 /// What launchers print about a process that died: Open MPI (version 5 calls itself prterun), the
 /// hydra of MPICH, Slurm, kubectl.
-const LAUNCHER_ERRORS: [&str; 9] = [
-    "noticed that process rank",
-    "exited with non-zero",
-    "exited with a non-zero",
-    "terminated normally, but",
-    "MPI_ABORT was invoked",
-    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-    "srun: error: ",
-    "CANCELLED AT ",
-    "command terminated with exit code",
-];
+const LAUNCHER_ERRORS: &str = "noticed that process rank|exited with non-zero|exited with a non-zero|\
+    terminated normally, but|MPI_ABORT was invoked|BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\
+    srun: error: |CANCELLED AT |command terminated with exit code";
 
 /// Reads the printed output of nccl-tests.
 #[derive(Debug, Default)]
@@ -122,10 +109,12 @@ impl Reader {
 
     fn read_above_table(&mut self, text: &str) {
         let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
-        let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
         let program = after("Collective test starting:").or(after("Collective test concluded:"));
         // RCCL prints colons.
-        let is_parameters = any(&["nThread ", "nThreads: "]) && any(&["minBytes"]);
+        let is_parameters = text.contains("minBytes")
+            && ["nThread ", "nThreads: "]
+                .iter()
+                .any(|mark| text.contains(mark));
         if let Some(rank) = after("Rank ").and_then(table::rank) {
             self.begin_header();
             self.run.separate |= !self.listed.insert((rank.group, rank.rank));
@@ -139,7 +128,7 @@ impl Reader {
                 self.begin_header();
                 self.run.collective = collective;
             }
-        } else if is_parameters || any(&["# nccl-tests version "]) {
+        } else if is_parameters || text.contains("# nccl-tests version ") {
             self.begin_header();
             self.run.started = true;
             let rounds = after("validation").and_then(table::figure);
@@ -154,17 +143,17 @@ impl Reader {
     }
 
     fn read_below_table(&mut self, text: &str) {
-        let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+        let any = |marks: &str| marks.split('|').any(|mark| text.contains(mark));
         if let Some((_, rest)) = text.split_once("Out of bounds values") {
             // FAILED means at least one, whatever the count says.
             let failed = rest.contains("FAILED").then_some(1);
             let wrong = table::figure(rest).map(|count| count as u64).max(failed);
             self.run.out_of_bounds = self.run.out_of_bounds.max(wrong);
-        } else if any(&["Avg bus bandwidth"]) {
+        } else if text.contains("Avg bus bandwidth") {
             self.run.ended = true;
-        } else if any(&FAILURES) || any(&LAUNCHER_ERRORS) {
+        } else if any(FAILURES) || any(LAUNCHER_ERRORS) {
             // Outside of a run a launcher's error is about another program.
-            if any(&FAILURES) || !self.run.is_empty() {
+            if any(FAILURES) || !self.run.is_empty() {
                 let text = text.trim().chars().take(MAX_FAILURE).collect();
                 self.run.failure.get_or_insert((self.cut_at, text));
             }
@@ -208,7 +197,8 @@ impl Reader {
         if self.run.is_over() && !self.run.separate {
             self.close_run();
         }
-        let Layout { stride, cpu_time } = self.layout;
+        let Layout { more, cpu_time } = self.layout;
+        let stride = 4 + more;
         let sides = || cells.chunks(stride).take(2);
         let measured: Vec<_> = sides()
             .map(|cells| table::side(cells).filter(|_| cells.len() == stride))

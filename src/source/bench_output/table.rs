@@ -31,21 +31,12 @@ static NCCL: Pattern = Pattern::new(|| pattern("(?s)^(.* )?([0-9.-]*)[^ ]*:[0-9]
 const MAX_HOST: usize = 256;
 
 /// Columns of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Layout {
-    /// Columns of one side: time, two bandwidths, wrong elements, and four more with `-I`.
-    pub stride: usize,
+    /// Columns of one side beyond time, two bandwidths and wrong elements: four with `-I`.
+    pub more: usize,
     /// The time is CPU time (`-C 1`), so that bandwidth does not follow from it.
     pub cpu_time: bool,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Layout {
-            stride: 4,
-            cpu_time: false,
-        }
-    }
 }
 
 /// A program's name as a word of a command line.
@@ -83,7 +74,7 @@ pub(super) fn header(text: &str) -> Option<Layout> {
     let mut sides = all.filter(|(_, word)| **word == "busbw");
     let ((first, _), (second, _)) = (sides.next()?, sides.next()?);
     (words.contains(&"size") && words.contains(&"algbw")).then_some(Layout {
-        stride: (second - first).clamp(4, 16),
+        more: (second - first).clamp(4, 16) - 4,
         cpu_time: words.contains(&"cputime"),
     })
 }

@@ -4,6 +4,7 @@ use crate::host::Host;
 use crate::observe::container::Environment;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::tree;
+use crate::units::start;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
@@ -33,7 +34,7 @@ pub(crate) fn of_process(
         .map(|(name, value)| {
             let is_list = name.ends_with("_PATH");
             let most = if is_list { MAX_LIST } else { MAX_VALUE };
-            let value = truncated(&value.to_string_lossy(), most).to_string();
+            let value = start(&value.to_string_lossy(), most).to_string();
             (name, value)
         })
         .collect()
@@ -86,18 +87,12 @@ pub(crate) fn conf_files(environment: &Environment) -> Vec<String> {
 /// values. Only NCCL's own names are kept: others would take effect too late.
 fn parse(text: &str) -> Lines {
     text.lines()
-        .map(|line| truncated(line, MAX_LINE))
+        .map(|line| start(line, MAX_LINE))
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once('='))
         .filter(|(name, _)| name.starts_with("NCCL_"))
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect()
-}
-
-/// The first `most` bytes, without a character that would be cut.
-fn truncated(text: &str, most: usize) -> &str {
-    let mut ends = (0..=most.min(text.len())).rev();
-    ends.find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -28,11 +28,9 @@ fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     let open = || -> std::io::Result<bool> {
         host.check_errno(&path)?;
         let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(flags.bits())
-            .open(&path)?;
+        let mut options = std::fs::File::options();
+        options.read(true).write(true).custom_flags(flags.bits());
+        let file = options.open(&path)?;
         Ok(!host.is_live() || file.metadata()?.file_type().is_char_device())
     };
     match open() {

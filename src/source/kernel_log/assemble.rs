@@ -114,10 +114,8 @@ impl Assembler {
         if same_print && report.lines.len() < 4096 {
             report.lines = format!("{}\n{line}", report.lines);
         }
-        let verdict = text
-            .trim_start()
-            .strip_prefix("NVRM: ")
-            .is_some_and(gpu::probe_verdict);
+        let verdict = text.trim_start().strip_prefix("NVRM: ");
+        let verdict = verdict.is_some_and(gpu::probe_verdict);
         if verdict && let Some(mut event) = decode(text, None) {
             event.pci = Some(report.pci);
             emit(&event, if same_print { &report.lines } else { line });

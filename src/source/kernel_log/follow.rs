@@ -36,8 +36,8 @@ const SYSLOG_POLL_MS: u16 = 1000;
 pub struct KmsgItem {
     /// What the record says, decoded.
     pub event: KernelEvent,
-    /// The record's place in this boot.
-    pub place: Place,
+    /// The record's place: to be saved together with the event's effects.
+    pub through: ResumeState,
     /// Old news found at the first start ever: state to know, not an alert to raise.
     pub historic: bool,
 }
@@ -265,9 +265,10 @@ impl KmsgFollower {
             event.pci = self.probe.take().map(|(slot, _)| slot);
         }
         let age = now_us.saturating_sub(place.last_ts_us.unwrap_or(0));
+        let boot_id = self.options.boot_id.clone();
         Some(KmsgItem {
             event,
-            place,
+            through: ResumeState { boot_id, place },
             historic: self.first_start && !fresh && u128::from(age) > HISTORY.as_micros(),
         })
     }
@@ -277,7 +278,7 @@ impl KmsgFollower {
             Way::Device => format!("read {}", self.options.path.display()),
             Way::Syslog => format!("read {SYSLOG}"),
         };
-        FollowError::new(what, source)
+        FollowError { what, source }
     }
 }
 

@@ -64,15 +64,6 @@ pub struct Lines<'a> {
     lines: Vec<Line<'a>>,
 }
 
-/// Where what is new begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// At this line; it is their number if nothing is new.
-    From(usize),
-    /// The last line handled is not among these.
-    Missing,
-}
-
 impl<'a> Lines<'a> {
     /// Splits what one call gave. The kernel gives whole records; what is torn all the same is
     /// passed over.
@@ -97,25 +88,16 @@ impl<'a> Lines<'a> {
         Ok(parsed)
     }
 
-    /// Number of well-formed lines.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// Where what came after `place` begins. `all`: these are all lines that the ring holds.
-    pub fn after(&self, place: &Place, all: bool) -> Found {
+    /// The line at which what came after `place` begins, their number if nothing is new; `None` where the
+    /// last line handled is not among these. `all`: these are all lines that the ring holds.
+    pub fn after(&self, place: &Place, all: bool) -> Option<usize> {
         let Some(ts_us) = place.last_ts_us else {
-            return if all { Found::From(0) } else { Found::Missing };
+            return all.then_some(0);
         };
         let Some(mark) = place.last_line else {
             // Read another way: what is stamped later is new.
             let old = self.lines.iter().rposition(|line| line.ts_us <= ts_us);
-            return old.map_or(Found::Missing, |old| Found::From(old + 1));
+            return old.map(|old| old + 1);
         };
         let mut same = 0;
         let mut last = None;
@@ -129,11 +111,8 @@ impl<'a> Lines<'a> {
                 }
             }
         }
-        match last {
-            // Of several, some may have left the ring.
-            Some(next) if same == mark.count || all => Found::From(next),
-            _ => Found::Missing,
-        }
+        // Of several, some may have left the ring.
+        last.filter(|_| same == mark.count || all)
     }
 
     /// The messages from a line on, without those stamped before `floor_us`.

@@ -64,19 +64,13 @@ fn is_interface(word: &str) -> bool {
 
 /// Decodes a message that carries a driver's prefix.
 pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> Option<KernelEvent> {
-    let mut event = decode_unnamed(origin, dictionary, message)?;
-    event.name = (origin.name.map(str::to_owned)).filter(|_| event.device.is_none());
-    Some(event)
-}
-
-fn decode_unnamed(
-    origin: &Origin<'_>,
-    dictionary: Option<&str>,
-    message: &str,
-) -> Option<KernelEvent> {
     let body = without_site(origin.rest).to_ascii_lowercase();
     let driver = origin.driver;
-    let of = |note, address: Option<&str>| event(note, driver, address, dictionary, message);
+    let of = |note, address: Option<&str>| {
+        let mut event = event(note, driver, address, dictionary, message);
+        event.name = (origin.name.map(str::to_owned)).filter(|_| event.device.is_none());
+        event
+    };
     if let Some(note) = ib_core_link(origin.rest) {
         return Some(of(note, origin.address.as_deref()));
     }

@@ -7,27 +7,18 @@ use super::input::{self, RecordInput};
 use super::klogctl;
 use super::ring::Ring;
 use super::state::{Place, ResumeState};
+use crate::settings_macro::words;
 
 /// Name of syslog(2) in errors.
 pub(super) const SYSLOG: &str = "syslog(2)";
 
-/// Ways to read the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// The device, or a file in its place.
-    Device,
-    /// syslog(2): the running kernel's log, whatever the path.
-    Syslog,
-}
-
-impl Way {
-    /// Its name in reports and logs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::Device => "device",
-            Way::Syslog => "syslog",
-        }
+words! {
+    /// Ways to read the log.
+    Way {
+        /// The device, or a file in its place.
+        Device = "device",
+        /// syslog(2): the running kernel's log, whatever the path.
+        Syslog = "syslog",
     }
 }
 
@@ -71,18 +62,9 @@ impl FollowOptions {
 #[error("{what}: {source}")]
 pub struct FollowError {
     /// The step that failed, with path.
-    what: String,
+    pub(super) what: String,
     /// The system's answer: absent, not permitted (CAP_SYSLOG, seccomp), or a failed read.
     pub source: io::Error,
-}
-
-impl FollowError {
-    pub(super) fn new(what: impl Into<String>, source: io::Error) -> Self {
-        Self {
-            what: what.into(),
-            source,
-        }
-    }
 }
 
 /// Opens the log by the first way that works.
@@ -94,7 +76,7 @@ pub(super) fn open_log(
         let opened = syslog(options.place().unwrap_or_default());
         opened
             .map(|ring| (Way::Syslog, ring))
-            .map_err(|source| FollowError::new(what, source))
+            .map_err(|source| FollowError { what, source })
     };
     if options.way == Some(Way::Syslog) {
         return by_syslog(format!("read {SYSLOG}"));
@@ -108,7 +90,10 @@ pub(super) fn open_log(
         {
             by_syslog(format!("open {path}: {device}; {SYSLOG}"))
         }
-        Err(source) => Err(FollowError::new(format!("open {path}"), source)),
+        Err(source) => {
+            let what = format!("open {path}");
+            Err(FollowError { what, source })
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::input::{Input, RecordInput};
-use super::lines::{Found, Lines, Message};
+use super::lines::{Lines, Message};
 use super::state::Place;
 
 /// Bytes of the log's end that are read first: the lines of a quiet second many times over.
@@ -64,12 +64,12 @@ impl Ring {
             let bytes = self.buffer.get(..read).unwrap_or_default();
             let lines = Lines::parse(bytes).map_err(io::Error::other)?;
             let messages = match lines.after(&self.place, all) {
-                Found::From(from) => lines.messages(from, 0),
-                Found::Missing if !all => {
+                Some(from) => lines.messages(from, 0),
+                None if !all => {
                     size = size.saturating_mul(4).min(MOST);
                     continue;
                 }
-                Found::Missing => {
+                None => {
                     // Overwritten, or cleared (`dmesg -C`): how much was lost is unknown.
                     self.news.push_back(Input::Lost);
                     self.place = Place::default();

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use regex::Regex;
 use serde::Deserialize;
+use serde_json::Value;
 use std::sync::LazyLock;
 
 use super::record;
@@ -47,7 +48,7 @@ pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
 }
 
 fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
-    let line = tool_prefix(line);
+    let line = behind_tools(line, MOST_TOOLS).unwrap_or(line);
     if line.starts_with('{') && line.contains("\"MESSAGE\"") {
         return journal_object(line, any_facility);
     }
@@ -87,14 +88,11 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
 /// Most prefixes of a log that are taken off a line: each is looked for in all that is left of it.
 const MOST_PREFIXES: usize = 12;
 
+/// An entry of a log as a JSON object.
+type Entry = serde_json::Map<String, Value>;
+
 /// The text of `dmesg -J`, whose objects have a field a line, and of Fluent Bit's input `kmsg`.
 fn json_message(line: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Kmsg {
-        msg: String,
-        #[serde(rename = "sequence")]
-        _sequence: u64,
-    }
     let line = line.trim().trim_end_matches(',');
     if let Some(text) = line.strip_prefix("\"msg\":") {
         return serde_json::from_str(text).ok();
@@ -102,8 +100,9 @@ fn json_message(line: &str) -> Option<String> {
     let object = line
         .strip_prefix('{')
         .filter(|rest| rest.contains("\"msg\""));
-    let entry: Kmsg = object.and_then(|_| serde_json::from_str(line).ok())?;
-    Some(entry.msg)
+    let entry: Entry = object.and_then(|_| serde_json::from_str(line).ok())?;
+    entry.get("sequence")?.as_u64()?;
+    Some(entry.get("msg")?.as_str()?.to_owned())
 }
 
 /// What log shippers make of an entry that says that it comes from the kernel: Vector and Fluent Bit of
@@ -114,7 +113,7 @@ fn shipped(line: &str) -> Option<String> {
     if !(line.starts_with('{') && line.contains("\"kernel\"")) {
         return None;
     }
-    let entry: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let entry: Entry = serde_json::from_str(line).ok()?;
     let said = |name: &str| entry.get(name).and_then(|value| value.as_str());
     let from_kernel = SPEAKERS.split(' ').any(|name| said(name) == Some("kernel"));
     let message = said("message")
@@ -128,38 +127,22 @@ fn shipped(line: &str) -> Option<String> {
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
-#[derive(Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-struct JournalEntry {
-    message: Option<Message>,
-    _transport: Option<String>,
-    syslog_identifier: Option<String>,
-    syslog_facility: Option<String>,
-    _kernel_device: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Message {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
 fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
-    let entry: JournalEntry = serde_json::from_str(line).ok()?;
-    let speaker = entry._transport.or(entry.syslog_identifier);
+    let entry: Entry = serde_json::from_str(line).ok()?;
+    let field = |name: &str| entry.get(name).filter(|value| !value.is_null());
+    let speaker = field("_TRANSPORT").or_else(|| field("SYSLOG_IDENTIFIER"));
     let from_kernel = speaker.is_none_or(|speaker| speaker == "kernel");
-    let kernel_facility = entry.syslog_facility.is_none_or(|f| f == "0");
+    let kernel_facility = field("SYSLOG_FACILITY").is_none_or(|facility| facility == "0");
     if !((from_kernel && kernel_facility) || any_facility) {
         return None;
     }
-    let text = match entry.message? {
-        Message::Text(s) => s,
-        Message::Bytes(b) => String::from_utf8_lossy(&b).into_owned(),
+    let text = match field("MESSAGE")? {
+        Value::String(text) => text.clone(),
+        bytes => String::from_utf8_lossy(&Vec::<u8>::deserialize(bytes).ok()?).into_owned(),
     };
     Some(Stripped {
         text: Cow::Owned(text),
-        device: entry._kernel_device.as_deref().and_then(record::pci_device),
+        device: field("_KERNEL_DEVICE").and_then(|device| record::pci_device(device.as_str()?)),
         raw_record: false,
     })
 }
@@ -180,24 +163,6 @@ pub fn journal_field(line: &str) -> Option<bool> {
 /// `"` of Ansible), show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or
 /// compare (`+`, `<`), or quote (`> `, `│ `). As anybody can write such a word, it is taken only before a
 /// prefix of a log, also behind other such words.
-fn tool_prefix(line: &str) -> &str {
-    behind_tools(line, MOST_TOOLS).unwrap_or(line)
-}
-
-/// Most words of tools before a log's own prefix.
-const MOST_TOOLS: usize = 4;
-
-/// One word of a tool. Names of hosts and files, and numbers of tasks have a digit or a slash, or end as
-/// logs do; a program's name has none as a rule.
-static TOOL: Pattern = Pattern::new(|| {
-    let host = |letter: &str| format!(r"(?:{letter}*[0-9/]{letter}*|{letter}*\.(?:log|txt))");
-    let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
-    let pod = r"\[pod/.*?\] ";
-    pattern(&format!(
-        r#"^(?:[-+<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
-    ))
-});
-
 fn behind_tools(line: &str, most: usize) -> Option<&str> {
     let start = line.trim_start();
     let word = TOOL.as_ref()?.find(start).filter(|_| most > 0)?.as_str();
@@ -215,6 +180,20 @@ fn behind_tools(line: &str, most: usize) -> Option<&str> {
         false => behind_tools(inner, most - 1),
     }
 }
+
+/// Most words of tools before a log's own prefix.
+const MOST_TOOLS: usize = 4;
+
+/// One word of a tool. Names of hosts and files, and numbers of tasks have a digit or a slash, or end as
+/// logs do; a program's name has none as a rule.
+static TOOL: Pattern = Pattern::new(|| {
+    let host = |letter: &str| format!(r"(?:{letter}*[0-9/]{letter}*|{letter}*\.(?:log|txt))");
+    let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
+    let pod = r"\[pod/.*?\] ";
+    pattern(&format!(
+        r#"^(?:[-+<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
+    ))
+});
 
 /// Whether a raw record, an entry of the journal or a prefix of a log comes first.
 fn is_log(s: &str) -> bool {

@@ -9,7 +9,7 @@ pub(super) mod scan;
 pub(super) use fault::ucx;
 
 use crate::observe::nccl::event::TestRank;
-use crate::observe::nccl::{Event, Failure, Level};
+use crate::observe::nccl::{Event, Level};
 use scan::{Scan, find};
 use std::sync::LazyLock;
 
@@ -99,11 +99,6 @@ fn plain(text: &str) -> Event<'_> {
     } else {
         Event::Unknown
     }
-}
-
-/// NCCL's last error as PyTorch prints it, which may be the only trace of it.
-pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
-    find!(line, "is neither AF_INET").map(|_| Event::Failure(Failure::Ifname))
 }
 
 /// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: settings as scripts and

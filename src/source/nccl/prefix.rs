@@ -120,14 +120,11 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
         }
         // `12345 [0] NCCL INFO …`: only the host is missing.
         if info && is_number(left.trim()) {
-            let pid = left.trim().parse().ok();
-            return Some((
-                Who {
-                    pid,
-                    ..Who::default()
-                },
-                0,
-            ));
+            let who = Who {
+                pid: left.trim().parse().ok(),
+                ..Who::default()
+            };
+            return Some((who, 0));
         }
         // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
         if without_tags(left).is_empty() {

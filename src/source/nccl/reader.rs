@@ -3,7 +3,7 @@
 use super::message::scan::find;
 use super::{anchor, message, prefix};
 use crate::observe::nccl::event::Time;
-use crate::observe::nccl::{Event, Level, NcclLog, Record};
+use crate::observe::nccl::{Event, Failure, Level, NcclLog, Record};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use std::borrow::Cow;
@@ -209,9 +209,10 @@ fn loose(text: &str) -> Option<Event<'_>> {
         let own = bare.starts_with("NCCL version ") || bare.starts_with("RCCL version");
         own.then(|| message::version(bare)).flatten()
     });
-    version
-        .or_else(|| message::test_rank(text))
-        .or_else(|| message::last_error(text))
+    // NCCL's last error as PyTorch prints it, which may be the only trace of it.
+    let last_error = || find!(text, "is neither AF_INET").map(|_| Event::Failure(Failure::Ifname));
+    (version.or_else(|| message::test_rank(text)))
+        .or_else(last_error)
         .or_else(|| message::ucx(text))
 }
 

@@ -71,8 +71,6 @@ pub enum Step<'a> {
     Data(Message<'a>),
     /// The end: of a dump, or an acknowledgement.
     Done,
-    /// The request failed with this errno.
-    Failed(Errno),
     /// NLMSG_OVERRUN: data was lost.
     Overrun,
     /// NLMSG_NOOP, or a control message without a name.
@@ -80,14 +78,14 @@ pub enum Step<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Control messages taken apart. NLMSG_ERROR and NLMSG_DONE begin with a signed errno; a dump
-    /// that failed half way tells so in its NLMSG_DONE.
+    /// Control messages taken apart. NLMSG_ERROR and NLMSG_DONE begin with a signed errno, which a request
+    /// failed with; a dump that failed half way tells so in its NLMSG_DONE.
     pub fn step(self) -> Answer<Step<'a>> {
         match self.kind {
             NLMSG_ERROR | NLMSG_DONE => match array(self.payload, 0).map(i32::from_ne_bytes) {
-                Some(code) if code < 0 => Ok(Step::Failed(Errno::from_raw(
-                    code.checked_neg().unwrap_or(0),
-                ))),
+                Some(code) if code < 0 => {
+                    Err(Errno::from_raw(code.checked_neg().unwrap_or(0)).into())
+                }
                 Some(_) => Ok(Step::Done),
                 None if self.kind == NLMSG_DONE => Ok(Step::Done),
                 None => Err(NetlinkError::Malformed("error message without a number")),

@@ -109,16 +109,10 @@ impl LinkMonitor {
     /// Waits for events, at most `timeout` (and at most 65 s); none on timeout.
     pub fn wait(&mut self, timeout: Duration) -> Answer<Vec<LinkEvent>> {
         let mut events = Vec::new();
-        let lost = self
-            .socket
-            .events(timeout, |message| match parse(&message) {
-                Ok(Some(event)) => events.push(event),
-                Ok(None) => {}
-                Err(_) => events.push(LinkEvent::Lost),
-            })?;
-        if lost {
-            events.push(LinkEvent::Lost);
-        }
+        let lost = self.socket.events(timeout, |message| {
+            events.extend(parse(&message).unwrap_or(Some(LinkEvent::Lost)));
+        })?;
+        events.extend(lost.then_some(LinkEvent::Lost));
         Ok(events)
     }
 }

@@ -132,7 +132,6 @@ impl Socket {
                         }
                     }
                     Step::Done => {}
-                    Step::Failed(errno) => return Err(errno.into()),
                     Step::Overrun => {
                         whole = false;
                         continue;
@@ -168,7 +167,7 @@ impl Socket {
                     Ok(Step::Data(message)) => each(message),
                     Ok(Step::Done | Step::Nothing) => {}
                     // An unreadable message may have been anything.
-                    Ok(Step::Overrun | Step::Failed(_)) | Err(_) => lost = true,
+                    Ok(Step::Overrun) | Err(_) => lost = true,
                 }
             }
         }

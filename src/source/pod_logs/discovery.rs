@@ -7,11 +7,10 @@ use super::names;
 use super::options::{Container, FileId, FlatFile, Layout, Mark, ResumeState, Sink};
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::Reading;
-use crate::source::tree::classify;
+use crate::source::tree::{answer, classify};
 use crate::units::Millis;
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Most containers looked for in one pod's directory.
@@ -52,11 +51,8 @@ impl Tree {
     pub(super) fn look(&mut self, logs: &mut Logs, tools: &mut Tools, sink: &mut dyn Sink) {
         if std::mem::take(&mut self.changed) || tools.now >= self.due {
             let walked = self.walk(logs, tools, sink);
-            self.state = match &walked {
-                Ok(()) => Reading::Value(()),
-                Err(error) => classify(error, &tools.options.dir),
-            };
-            if walked.is_ok() && std::mem::take(&mut self.first) {
+            self.state = answer(walked, || tools.options.dir.clone());
+            if self.state.value().is_some() && std::mem::take(&mut self.first) {
                 // What was not found is gone.
                 self.marks.iter_mut().for_each(Vec::clear);
             }
@@ -141,12 +137,9 @@ impl Tree {
 
     fn log(&mut self, (pod, name): &LogName) -> Log {
         let path = self.root.join(Path::new(&**pod)).join(&**name);
-        let pod = names::pod_dir(pod).unwrap_or_default();
         let key = ContainerKey {
-            namespace: pod.namespace.into(),
-            pod: pod.pod.into(),
-            uid: pod.uid.into(),
             container: name.to_string(),
+            ..names::pod_dir(pod).unwrap_or_default()
         };
         let known = |mark: &Mark| (&mark.uid, &mark.container) == (&key.uid, &key.container);
         let marks = self.marks.as_mut();
@@ -164,13 +157,9 @@ impl Tree {
 fn flat_file<'a>(name: &'a str, path: &Path, log: Option<&Log>) -> Option<FlatFile<'a>> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     let log = log.filter(|log| !log.removed);
-    let id = FileId {
-        inode: meta.ino(),
-        owner: meta.uid(),
-    };
     Some(FlatFile {
         name,
-        id,
+        id: FileId::of(&meta),
         written: meta.modified().ok()?,
         unread: log.is_some_and(|log| log.behind || log.file.is_none() && !log.faulty),
         unreadable: log.is_some_and(|log| log.faulty),

@@ -141,11 +141,9 @@ fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
     };
     let mut entries = Vec::new();
     for found in names(dir, MAX_NAMES)? {
-        let suffix = found
-            .name
-            .strip_prefix(base)
-            .filter(|_| found.kind.is_file());
-        let suffix = suffix.and_then(names::suffix);
+        let rest = found.name.strip_prefix(base);
+        let rest = rest.filter(|_| found.kind.is_file());
+        let suffix = rest.and_then(names::suffix);
         entries.extend(suffix.map(|suffix| found.entry(dir, restart, suffix)));
     }
     if !entries.iter().any(|entry| entry.age == Age::Live) {

@@ -2,7 +2,9 @@
 
 use super::input::{self, Input, Slot, Then};
 use super::listing::{self, Entry, Listing, is_gone};
-use super::options::{Container, Fingerprint, Layout, Mark, Options, Place, PollStats, Sink};
+use super::options::{
+    Container, FileId, Fingerprint, Layout, Mark, Options, Place, PollStats, Sink,
+};
 use crate::observe::reading::{Fault, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
@@ -47,9 +49,8 @@ pub(super) fn taken(slot: &Slot) -> usize {
 /// The file that is read.
 pub(super) struct OpenFile {
     pub(super) path: PathBuf,
+    pub(super) id: FileId,
     pub(super) device: u64,
-    /// UID of its owner.
-    pub(super) owner: u32,
     pub(super) compressed: bool,
     /// Where the last read ended: the beginning of a line may lie between.
     pub(super) end: u64,
@@ -501,8 +502,8 @@ impl OpenFile {
         };
         let file = OpenFile {
             path: entry.path.clone(),
+            id: FileId::of(&meta),
             device: meta.dev(),
-            owner: meta.uid(),
             compressed: entry.compressed,
             end: place.offset,
             spent: false,

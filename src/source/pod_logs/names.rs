@@ -1,25 +1,20 @@
 //! What the names below `/var/log/pods` mean.
 
+use crate::observe::pod::ContainerKey;
 use std::cmp::Reverse;
 
-/// A pod's directory: `NAMESPACE_POD_UID`. None of the three holds `_` (DNS labels and UUIDs; a
-/// static pod's is a hash).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct PodDir<'a> {
-    pub(crate) namespace: &'a str,
-    pub(crate) pod: &'a str,
-    pub(crate) uid: &'a str,
-}
-
-pub(crate) fn pod_dir(name: &str) -> Option<PodDir<'_>> {
+/// A pod by its directory, `NAMESPACE_POD_UID`; no container. None of the three holds `_` (DNS labels and
+/// UUIDs; a static pod's is a hash).
+pub(crate) fn pod_dir(name: &str) -> Option<ContainerKey> {
     let parts: Vec<&str> = name.split('_').collect();
     let &[namespace, pod, uid] = parts.as_slice() else {
         return None;
     };
-    (!parts.contains(&"")).then_some(PodDir {
-        namespace,
-        pod,
-        uid,
+    (!parts.contains(&"")).then(|| ContainerKey {
+        namespace: namespace.into(),
+        pod: pod.into(),
+        uid: uid.into(),
+        ..ContainerKey::default()
     })
 }
 
@@ -73,10 +68,11 @@ mod tests {
         let full = format!("train_job-worker-0_{uid}");
         assert_eq!(
             pod_dir(&full),
-            Some(PodDir {
-                namespace: "train",
-                pod: "job-worker-0",
-                uid
+            Some(ContainerKey {
+                namespace: "train".into(),
+                pod: "job-worker-0".into(),
+                uid: uid.into(),
+                ..ContainerKey::default()
             })
         );
         for odd in ["", "a", "a_b", "a_b_c_d", "_b_c", "a__c", "a_b_", "___"] {

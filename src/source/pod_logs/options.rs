@@ -5,6 +5,8 @@ use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
 use serde::{Deserialize, Serialize};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +28,13 @@ pub struct FileId {
     pub inode: u64,
     /// UID of its owner.
     pub owner: u32,
+}
+
+impl FileId {
+    pub(super) fn of(meta: &Metadata) -> Self {
+        let (inode, owner) = (meta.ino(), meta.uid());
+        FileId { inode, owner }
+    }
 }
 
 /// A regular file in a directory with [`Layout::Flat`].

@@ -4,7 +4,7 @@ use super::input;
 use super::listing::{Entry, is_gone};
 use super::log::{Log, OpenFile, Tools, taken};
 use super::names::Age;
-use super::options::{FileId, Place, Sink};
+use super::options::{Place, Sink};
 use std::io;
 
 /// Most compressed files open at a time; others wait.
@@ -171,10 +171,7 @@ impl Log {
             self.who.restart = entry.restart;
             self.older = None;
         }
-        self.who.file = FileId {
-            inode: place.inode,
-            owner: file.owner,
-        };
+        self.who.file = file.id;
         self.within_long &= place.offset > 0;
         (self.file, self.place) = (Some(file), Some(place));
         self.note_place(entries, at);

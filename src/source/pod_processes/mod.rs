@@ -43,7 +43,7 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
         let mut walk = Walk::default();
         for pid in pids {
             match owner_of(host, pid) {
-                Found::Pod(uid) => {
+                Reading::Value(Some(uid)) => {
                     walk.in_pods += 1;
                     if wanted.contains(&uid) {
                         let pod = walk.pods.entry(uid).or_default();
@@ -53,38 +53,25 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
                         }
                     }
                 }
-                Found::Denied => walk.denied += 1,
-                Found::NoPod | Found::Gone => {}
+                Reading::Failed(_) => walk.denied += 1,
+                _ => {}
             }
         }
         walk
     })
 }
 
-/// Where a task belongs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// It belongs to the pod of this UID, or to a Slurm job ([`slurm_jobs::uid`]).
-    Pod(String),
-    /// It belongs to no pod.
-    NoPod,
-    /// Its cgroup may not be read.
-    Denied,
-    /// The process ended.
-    Gone,
-}
-
-/// The pod of a task. Threads that do not lead their process are not listed in /proc, but found
-/// there by their number (proc_pid_lookup), so that queue pairs may be theirs.
-pub fn owner_of(host: &Host, pid: u32) -> Found {
+/// UID of the pod that a task belongs to, or of a Slurm job ([`slurm_jobs::uid`]), if to any; absent where
+/// it ended, failed where its cgroup may not be read. Threads that do not lead their process are not
+/// listed in /proc, but found there by their number (proc_pid_lookup), so that queue pairs may be theirs.
+pub fn owner_of(host: &Host, pid: u32) -> Reading<Option<String>> {
     match processes::text(host, pid, "cgroup") {
-        Reading::Value(text) => {
-            let job = || slurm_jobs::job_of(&text).map(slurm_jobs::uid);
-            (pod_of(&text).or_else(job)).map_or(Found::NoPod, Found::Pod)
-        }
-        Reading::Failed(fault) if fault.kind == FaultKind::Denied => Found::Denied,
         // ENOENT before it is opened, ESRCH after.
-        _ => Found::Gone,
+        Reading::Failed(fault) if fault.kind != FaultKind::Denied => Reading::Absent,
+        cgroup => cgroup.map(|text| {
+            let job = || slurm_jobs::job_of(&text).map(slurm_jobs::uid);
+            pod_of(&text).or_else(job)
+        }),
     }
 }
 
@@ -94,7 +81,7 @@ pub fn owner_of(host: &Host, pid: u32) -> Found {
 pub fn names(host: &Host, pod_logs: &Path) -> BTreeMap<String, (String, String)> {
     let names = tree::names(host, pod_logs);
     let pods = names.iter().filter_map(|name| pod_dir(name));
-    pods.map(|pod| (pod.uid.into(), (pod.namespace.into(), pod.pod.into())))
+    pods.map(|pod| (pod.uid, (pod.namespace, pod.pod)))
         .collect()
 }
 

@@ -37,10 +37,9 @@ pub fn parse(snmp: &str, snmp6: &str, netstat: &str, dev: &str) -> Option<NetCou
     let v4 = |table, name| table_value(snmp, table, name);
     let ext = |table, name| table_value(netstat, table, name);
     let six = |name: &str| {
-        let mut lines = snmp6
-            .lines()
-            .filter_map(|line| line.split_once(char::is_whitespace));
-        let value = lines.find(|(key, _)| *key == name);
+        let lines = snmp6.lines();
+        let mut values = lines.filter_map(|line| line.split_once(char::is_whitespace));
+        let value = values.find(|(key, _)| *key == name);
         value
             .and_then(|(_, value)| value.trim().parse().ok())
             .unwrap_or(0)
@@ -66,10 +65,8 @@ pub fn parse(snmp: &str, snmp6: &str, netstat: &str, dev: &str) -> Option<NetCou
     };
     for line in dev.lines().skip(2) {
         let (name, numbers) = line.split_once(':')?;
-        let numbers: Vec<u64> = numbers
-            .split_ascii_whitespace()
-            .map_while(|word| word.parse().ok())
-            .collect();
+        let words = numbers.split_ascii_whitespace();
+        let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         // rx: bytes packets errs drop fifo frame compressed multicast; tx: bytes packets …
         let &[rx, rx_packets, _, _, _, _, _, _, tx, tx_packets, ..] = numbers.as_slice() else {
             return None;
@@ -96,12 +93,8 @@ fn sum(a: u64, b: u64) -> u64 {
 fn table_value(text: &str, table: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let mut words = || {
-        Some(
-            lines
-                .find(|(of, _)| *of == table)?
-                .1
-                .split_ascii_whitespace(),
-        )
+        let (_, words) = lines.find(|(of, _)| *of == table)?;
+        Some(words.split_ascii_whitespace())
     };
     let at = words()?.position(|word| word == name)?;
     words()?.nth(at)?.parse().ok()

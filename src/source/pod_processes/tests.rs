@@ -46,10 +46,10 @@ fn processes_by_pod() {
         }
     );
     assert_eq!((walk.in_pods, walk.denied), (4, 1));
-    assert_eq!(owner_of(&tree.host(), 60), Found::Gone);
-    assert_eq!(owner_of(&tree.host(), 61), Found::Gone);
-    assert_eq!(owner_of(&tree.host(), 70), Found::Denied);
-    assert_eq!(owner_of(&tree.host(), 1), Found::NoPod);
+    assert_eq!(owner_of(&tree.host(), 60), Reading::Absent);
+    assert_eq!(owner_of(&tree.host(), 61), Reading::Absent);
+    assert!(matches!(owner_of(&tree.host(), 70), Reading::Failed(_)));
+    assert_eq!(owner_of(&tree.host(), 1), Reading::Value(None));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_process_of_a_slurm_job_is_the_job_s() {
     let cgroup = "0::/system.slice/slurmstepd.scope/job_12/step_0\n";
     tree.file("proc/10/cgroup", cgroup);
     let host = tree.host();
-    assert_eq!(owner_of(&host, 10), Found::Pod("job 12".into()));
+    assert_eq!(owner_of(&host, 10), Reading::Value(Some("job 12".into())));
     let walk = walk(&host, &["job 12".to_string()].into());
     assert_eq!(walk.into_value().unwrap().pods["job 12"].pids, [10]);
 }

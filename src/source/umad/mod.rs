@@ -67,11 +67,8 @@ pub fn neighbors(host: &Host, device: &RdmaDevice) -> Reading<Vec<(u32, Neighbor
         return Reading::Absent;
     }
     let answers = asked.into_iter();
-    Reading::Value(
-        answers
-            .filter_map(|(port, answer)| Some((port, answer.ok()??)))
-            .collect(),
-    )
+    let found = answers.filter_map(|(port, answer)| Some((port, answer.ok()??)));
+    Reading::Value(found.collect())
 }
 
 fn is_active(host: &Host, device: &str, port: u32) -> bool {

@@ -74,7 +74,7 @@ fn play(log: &[u8]) -> Registry {
         if number % 64 == 0 {
             let verdicts = judge(&mut logs, number as u64 * 1000, wall);
             assert!(verdicts.len() <= CONTAINERS);
-            assert!(logs.held <= BUDGET, "{} bytes counted", logs.held);
+            assert!(logs.held() <= BUDGET, "{} bytes counted", logs.held());
         }
     }
     for verdict in judge(&mut logs, u64::MAX / 2, wall) {
@@ -88,6 +88,6 @@ fn play(log: &[u8]) -> Registry {
 fuzz_target!(|bytes: &[u8]| {
     let text = endless::log(bytes.get(..4096).unwrap_or(bytes), LOG);
     let (logs, held, most) = memory::of(|| play(&text));
-    assert!(logs.held <= BUDGET, "{} bytes counted", logs.held);
+    assert!(logs.held() <= BUDGET, "{} bytes counted", logs.held());
     assert!(most <= MOST, "{most} bytes, {held} at the end");
 });

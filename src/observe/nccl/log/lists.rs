@@ -65,7 +65,7 @@ impl NcclLog {
                 return;
             }
             if !self.interfaces.contains(name) {
-                self.interfaces.insert(cut(name, 32));
+                self.interfaces.insert(start(name, 32).into());
             }
         }
     }

@@ -43,7 +43,7 @@ impl NcclLog {
             }
         };
         let known = self.env.entry(name.to_string());
-        known.or_insert_with(|| cut(value, 128));
+        known.or_insert_with(|| start(value, 128).into());
         self.show(EvidenceKind::Env(name), text, number);
     }
 
@@ -74,7 +74,8 @@ impl NcclLog {
             self.show(EvidenceKind::Env(name), text, number);
         }
         if self.env.len() < MAX_NAMES || self.env.contains_key(name) {
-            self.env.insert(cut(name, 64), cut(value, 128));
+            self.env
+                .insert(start(name, 64).into(), start(value, 128).into());
         }
     }
 }

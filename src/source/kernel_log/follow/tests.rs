@@ -56,7 +56,7 @@ fn drain_all(f: &mut KmsgFollower, now_us: u64) -> Drained {
         Delivery::Item(item) => {
             drained.through = Some(ResumeState {
                 boot_id: boot.clone(),
-                place: item.place,
+                place: item.through.place,
             });
             drained.items.push(*item);
         }
@@ -211,7 +211,7 @@ fn an_appended_record_is_there_after_the_wait() {
     log.write_all(xid(3, 9, 0, 79).as_bytes()).unwrap();
     f.wait(Duration::ZERO).unwrap();
     let drained = drain_all(&mut f, 5);
-    assert_eq!(drained.items[0].place.last_seq, Some(9));
+    assert_eq!(drained.items[0].through.place.last_seq, Some(9));
     assert_eq!(drained.through, Some(through("b", 9)));
 }
 

@@ -72,7 +72,7 @@ fn a_log_without_stamps_is_refused() {
     // Nothing, and what says nothing either way.
     for text in ["", "\n", "torn\n", "\0\u{fffd}\n", "no end"] {
         assert!(
-            Lines::parse(text.as_bytes()).unwrap().is_empty(),
+            Lines::parse(text.as_bytes()).unwrap().lines.is_empty(),
             "{text:?}"
         );
     }
@@ -171,22 +171,22 @@ fn a_place_is_found_again() {
     let early = "<6>[    1.000000] e";
     let log = [a, b, c, early, c].join("\n") + "\n";
     for (until, now, all, want) in [
-        (1, vec![a, b, c], false, Found::From(1)),
-        (2, vec![a, b, c], false, Found::From(2)),
-        (3, vec![a, b, c], true, Found::From(3)),
+        (1, vec![a, b, c], false, Some(1)),
+        (2, vec![a, b, c], false, Some(2)),
+        (3, vec![a, b, c], true, Some(3)),
         // The ring went on, and dropped older lines.
-        (2, vec![b, c, c], false, Found::From(1)),
-        (2, vec![b], false, Found::From(1)),
-        (4, vec![c, early, c], false, Found::From(2)),
+        (2, vec![b, c, c], false, Some(1)),
+        (2, vec![b], false, Some(1)),
+        (4, vec![c, early, c], false, Some(2)),
         // The second of two equal lines, the first still there.
-        (5, vec![c, early, c, a], false, Found::From(3)),
+        (5, vec![c, early, c, a], false, Some(3)),
         // The first has gone: certain only where nothing was left out of the text.
-        (5, vec![early, c, a], false, Found::Missing),
-        (5, vec![early, c, a], true, Found::From(2)),
+        (5, vec![early, c, a], false, None),
+        (5, vec![early, c, a], true, Some(2)),
         // Gone: overwritten or cleared.
-        (2, vec![c, early], true, Found::Missing),
-        (2, vec![a], true, Found::Missing),
-        (2, vec![], true, Found::Missing),
+        (2, vec![c, early], true, None),
+        (2, vec![a], true, None),
+        (2, vec![], true, None),
     ] {
         let place = place(&log, until);
         let now = now
@@ -205,17 +205,17 @@ fn a_place_is_found_again() {
 fn a_place_of_the_device_is_found_by_its_stamp() {
     let log = "<6>[    1.000001] a\n<6>[    2.000001] b\n<6>[    2.000003] c\n";
     for (ts_us, want) in [
-        (2_000_001, Found::From(2)),
-        (2_000_002, Found::From(2)),
-        (9_000_000, Found::From(3)),
-        (1_000_000, Found::Missing),
+        (2_000_001, Some(2)),
+        (2_000_002, Some(2)),
+        (9_000_000, Some(3)),
+        (1_000_000, None),
     ] {
         let place = Place::numbered(7, ts_us);
         assert_eq!(lines(log).after(&place, true), want, "{ts_us}");
     }
     let nothing = Place::default();
-    assert_eq!(lines(log).after(&nothing, true), Found::From(0));
-    assert_eq!(lines(log).after(&nothing, false), Found::Missing);
+    assert_eq!(lines(log).after(&nothing, true), Some(0));
+    assert_eq!(lines(log).after(&nothing, false), None);
 }
 
 #[test]
@@ -244,7 +244,7 @@ proptest! {
             let messages = lines.messages(0, 0);
             // What was just read is behind its own end.
             if let Some(last) = messages.last() {
-                prop_assert_eq!(lines.after(&last.place, true), Found::From(lines.len()));
+                prop_assert_eq!(lines.after(&last.place, true), Some(lines.lines.len()));
             }
         }
     }

@@ -95,10 +95,8 @@ fn carried(way: &str) -> Option<(Transport, Option<u32>, bool)> {
     if rest.is_empty() && (name.is_empty() || "Socket".starts_with(name) && name != "Socket") {
         return None;
     }
-    let gdr = rest
-        .split('/')
-        .skip(1)
-        .any(|part| part.starts_with("GDRDMA"));
+    let mut parts = rest.split('/').skip(1);
+    let gdr = parts.any(|part| part.starts_with("GDRDMA"));
     Some((Transport::Net(Net::of(name)), Scan(rest).number(), gdr))
 }
 

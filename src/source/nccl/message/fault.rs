@@ -22,17 +22,13 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 });
 
 /// Errors passed on from another rank or thread, whose root an earlier line shows.
-const SECONDARY: &[&str] = &[
-    "Proxy Call to rank",
-    "[Proxy Service",
-    "[Service thread]",
-    "Socket recv failed",
-    "Accept failed",
-];
+const SECONDARY: &str =
+    "Proxy Call to rank|[Proxy Service|[Service thread]|Socket recv failed|Accept failed";
 
 /// Classifies a WARN.
 pub(super) fn warning(text: &str) -> Event<'_> {
-    if SECONDARY.iter().any(|words| text.starts_with(words)) && !text.contains("refused") {
+    let mut secondary = SECONDARY.split('|');
+    if secondary.any(|words| text.starts_with(words)) && !text.contains("refused") {
         return Event::Failure(Failure::Secondary);
     }
     match row(text) {
@@ -86,18 +82,13 @@ pub(in crate::source::nccl) fn ucx(line: &str) -> Option<Event<'_>> {
 
 /// Classifies an INFO that is not otherwise known: some versions report failures without a warning.
 pub(super) fn info(text: &str) -> Option<Event<'_>> {
-    const AS_INFO: [&str; 7] = [
-        "Failed to open libibverbs",
-        "Unable to open device",
-        "ibv_open_device failed",
-        "No IP interface found",
-        "Error: network ",
-        "ibv_reg_dmabuf_mr failed",
-        "failed to extend /dev/shm",
-    ];
+    const AS_INFO: &str = "Failed to open libibverbs|Unable to open device|ibv_open_device failed|\
+        No IP interface found|Error: network |ibv_reg_dmabuf_mr failed|failed to extend /dev/shm";
     static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-        let kind = MatchKind::LeftmostFirst;
-        AhoCorasick::builder().match_kind(kind).build(AS_INFO).ok()
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(AS_INFO.split('|'));
+        finder.ok()
     });
     let failure = FINDER.as_ref().is_some_and(|words| words.is_match(text));
     let failure = failure.then(|| row(text)).flatten()??;

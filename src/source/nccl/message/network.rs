@@ -96,19 +96,14 @@ const DEFAULT_PLUGIN: &str = "libnccl-net.so";
 /// What the dynamic linker says of a plugin: its file is missing, which is normal unless a setting names
 /// it, or the file is there and a library or symbol that it needs is not.
 fn not_loaded(said: &str) -> Option<Event<'_>> {
-    const BROKEN: [&str; 5] = [
-        "undefined symbol",
-        "not found (required by",
-        "invalid ELF header",
-        "wrong ELF class",
-        "static TLS block",
-    ];
+    const BROKEN: &str = "undefined symbol|not found (required by|invalid ELF header|wrong ELF class|\
+        static TLS block";
     let file = said.split_once(": cannot open shared").map(|(before, _)| {
         let word = before.rsplit([' ', '=', '/']).next();
         word.unwrap_or_default()
     });
     let needed = file.is_some_and(|file| file.starts_with("lib") && !is_plugin(file));
-    if needed || BROKEN.iter().any(|words| said.contains(words)) {
+    if needed || BROKEN.split('|').any(|words| said.contains(words)) {
         return Some(Event::Failure(Failure::PluginInit));
     }
     let mut words = said.split([' ', '(', ')', ':', '=', '/']);

@@ -36,12 +36,8 @@ impl<'a> Scan<'a> {
 
     /// Reads one or more ASCII bytes of a kind.
     pub fn take(&mut self, kind: impl Fn(u8) -> bool) -> Option<&'a str> {
-        let end = self
-            .0
-            .bytes()
-            .position(|b| !kind(b) || !b.is_ascii())
-            .unwrap_or(self.0.len());
-        let (taken, rest) = self.0.split_at_checked(end)?;
+        let end = self.0.bytes().position(|b| !kind(b) || !b.is_ascii());
+        let (taken, rest) = self.0.split_at_checked(end.unwrap_or(self.0.len()))?;
         self.0 = rest;
         (!taken.is_empty()).then_some(taken)
     }

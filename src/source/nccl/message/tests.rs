@@ -1,6 +1,6 @@
 use super::*;
 use crate::observe::nccl::event::{Comm, Connection, InitSeconds, Phase, Side};
-use crate::observe::nccl::{Net, Transport};
+use crate::observe::nccl::{Failure, Net, Transport};
 
 fn info(text: &str) -> Event<'_> {
     message(Level::Info, text)

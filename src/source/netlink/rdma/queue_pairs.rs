@@ -87,23 +87,21 @@ pub fn queue_pairs(payload: &[u8]) -> Answer<Vec<QueuePair>> {
     let Some(table) = Attrs::parse(payload)?.nest(RES_QP)? else {
         return Ok(Vec::new());
     };
-    table
-        .iter()
-        .filter(|attr| attr.id == RES_QP_ENTRY)
-        .map(|attr| {
-            let entry = Attrs::parse(attr.bytes)?;
-            let owner = match (entry.u32(RES_PID)?, entry.text(RES_KERN_NAME)) {
-                (Some(pid), _) if pid != 0 => QpOwner::Task(pid),
-                (_, Some(_)) => QpOwner::Kernel,
-                _ => QpOwner::Hidden,
-            };
-            Ok(QueuePair {
-                kind: needed(entry.u8(RES_TYPE)?)?.into(),
-                ready: matches!(needed(entry.u8(RES_STATE)?)?, 2 | 3),
-                owner,
-            })
+    let entries = table.iter().filter(|attr| attr.id == RES_QP_ENTRY);
+    let queue_pairs = entries.map(|attr| {
+        let entry = Attrs::parse(attr.bytes)?;
+        let owner = match (entry.u32(RES_PID)?, entry.text(RES_KERN_NAME)) {
+            (Some(pid), _) if pid != 0 => QpOwner::Task(pid),
+            (_, Some(_)) => QpOwner::Kernel,
+            _ => QpOwner::Hidden,
+        };
+        Ok(QueuePair {
+            kind: needed(entry.u8(RES_TYPE)?)?.into(),
+            ready: matches!(needed(entry.u8(RES_STATE)?)?, 2 | 3),
+            owner,
         })
-        .collect()
+    });
+    queue_pairs.collect()
 }
 
 #[cfg(test)]
