@@ -3,17 +3,13 @@
 
 pub mod history;
 pub mod preflight;
-mod reason_docs;
 pub mod taint_hysteresis;
 
 pub use crate::check::roles::Proof;
-use crate::check::{Finding, Status, Weight};
+use crate::check::{Finding, ReasonDoc, Status, Weight, verdict_docs};
 use crate::settings_macro::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-use crate::check::ReasonDoc;
-pub use reason_docs::*;
 
 words! {
     /// The one verdict on a node.
@@ -59,19 +55,25 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(state: State, why: ReasonDoc) -> Self {
+    fn of(state: State, why: &str) -> Self {
         Verdict {
             state,
-            reasons: vec![why.reason.to_string()],
+            reasons: vec![why.to_string()],
         }
     }
+}
+
+/// What is to be said of the verdict itself: the entries for its reasons.
+pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static ReasonDoc> + '_ {
+    let is_given = |doc: &&ReasonDoc| reasons.contains(&doc.reason);
+    verdict_docs().iter().filter(is_given)
 }
 
 /// Folds findings into one verdict. Failing beats Unknown beats Degraded; Ready needs proof. Where
 /// there is certainly no fabric, what cannot be told says nothing against that.
 pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     if !inputs.full_window {
-        return Verdict::of(State::Unknown, STARTING);
+        return Verdict::of(State::Unknown, "Starting");
     }
     let order = [
         (Status::Failing, State::Unready),
@@ -80,7 +82,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     ];
     for (status, state) in order {
         if state == State::Degraded && inputs.settling == Some(Status::Failing) {
-            return Verdict::of(State::Unknown, SETTLING);
+            return Verdict::of(State::Unknown, "Settling");
         }
         if inputs.no_fabric && state == State::Unknown {
             continue;
@@ -101,20 +103,20 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     }
     let proof = inputs.proof;
     if inputs.settling.is_some() {
-        Verdict::of(State::Unknown, SETTLING)
+        Verdict::of(State::Unknown, "Settling")
     } else if (proof.enumerated && inputs.expected_rails == Some(0)) || proof.proven > 0 {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
         }
     } else if inputs.no_fabric {
-        Verdict::of(State::NoFabric, NOT_A_FABRIC_NODE)
+        Verdict::of(State::NoFabric, "NotAFabricNode")
     } else if proof.read > 0 {
-        Verdict::of(State::Unknown, NO_ACTIVE_RAIL)
+        Verdict::of(State::Unknown, "NoActiveRail")
     } else if proof.enumerated && proof.rails == 0 {
-        Verdict::of(State::Unknown, NO_FABRIC)
+        Verdict::of(State::Unknown, "NoFabric")
     } else {
-        Verdict::of(State::Unknown, NO_DATA)
+        Verdict::of(State::Unknown, "NoData")
     }
 }
 
@@ -224,35 +226,35 @@ mod tests {
                 None,
                 false,
                 State::Unknown,
-                vec![STARTING],
+                vec!["Starting"],
             ),
             (
                 proof(true, 8, 8, 0),
                 None,
                 true,
                 State::Unknown,
-                vec![NO_ACTIVE_RAIL],
+                vec!["NoActiveRail"],
             ),
             (
                 proof(true, 8, 0, 0),
                 None,
                 true,
                 State::Unknown,
-                vec![NO_DATA],
+                vec!["NoData"],
             ),
             (
                 proof(true, 0, 0, 0),
                 None,
                 true,
                 State::Unknown,
-                vec![NO_FABRIC],
+                vec!["NoFabric"],
             ),
             (
                 proof(false, 0, 0, 0),
                 None,
                 true,
                 State::Unknown,
-                vec![NO_DATA],
+                vec!["NoData"],
             ),
             (proof(true, 0, 0, 0), Some(0), true, State::Ready, vec![]),
             (
@@ -260,14 +262,14 @@ mod tests {
                 Some(0),
                 true,
                 State::Unknown,
-                vec![NO_DATA],
+                vec!["NoData"],
             ),
             (
                 proof(true, 0, 0, 0),
                 Some(8),
                 true,
                 State::Unknown,
-                vec![NO_FABRIC],
+                vec!["NoFabric"],
             ),
         ] {
             let inputs = FoldInputs {
@@ -282,10 +284,7 @@ mod tests {
                 (got.state, got.reasons),
                 (
                     state,
-                    reasons
-                        .iter()
-                        .map(|r| r.reason.to_string())
-                        .collect::<Vec<_>>()
+                    reasons.iter().map(ToString::to_string).collect::<Vec<_>>()
                 ),
                 "{inputs:?}"
             );
@@ -321,7 +320,7 @@ mod tests {
         };
         assert_eq!(
             fold(&failing, inputs),
-            Verdict::of(State::Unknown, STARTING)
+            Verdict::of(State::Unknown, "Starting")
         );
     }
 }

@@ -2,7 +2,6 @@
 //! one line with one remedy; what follows from it is listed below it, and counts for the verdict as before.
 
 use super::debounce::worst_first;
-use super::link_state;
 use super::{Finding, ReasonDoc, Status, Weight};
 use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
@@ -156,7 +155,7 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     let mut found = Vec::new();
     let waiting = of("LinkInit");
     if waiting.len() >= 2 && waiting.len() == seen.infiniband {
-        found.extend(shared(&link_state::SUBNET_MANAGER, &waiting, "node".into()));
+        found.extend(shared("SubnetManagerAway", &waiting, "node".into()));
     }
     let mut down = of("LinkDown");
     down.retain(|finding| finding.since > seen.watched_since);
@@ -168,10 +167,10 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
         }
     }
     for (card, ports) in cards.iter().filter(|(_, ports)| ports.len() >= 2) {
-        found.extend(shared(&link_state::CARD_DOWN, ports, card.clone()));
+        found.extend(shared("CardLinksDown", ports, card.clone()));
     }
     if cards.len() >= TOGETHER {
-        found.extend(shared(&link_state::RAILS_DOWN, &down, "node".into()));
+        found.extend(shared("RailsDownTogether", &down, "node".into()));
     }
     found
 }
@@ -191,7 +190,8 @@ fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
     most.unwrap_or_default()
 }
 
-fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
+fn shared(reason: &str, of: &[&Finding], key: String) -> Option<Finding> {
+    let doc = ReasonDoc::of(reason);
     let any = |status: &Status| of.iter().any(|finding| finding.status == *status);
     let status = Status::WORST_FIRST.into_iter().find(any)?;
     let subjects: Vec<&str> = of.iter().map(|finding| finding.subject.as_str()).collect();
@@ -201,9 +201,9 @@ fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
         subject: key.clone(),
         key,
         status,
-        reason: doc.reason.into(),
+        reason: reason.into(),
         since,
-        message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning()),
+        message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning),
         remedy: doc.remedy().into(),
         action: doc.action,
         evidence: BTreeMap::from([("rails".into(), of.len().into())]),

@@ -181,7 +181,7 @@ fn rails_that_share_a_cause_are_one_finding() {
 #[test]
 fn every_reason_of_the_table_exists() {
     let known = |reason: &&String| {
-        let mut all = CHECKS.iter().flat_map(|check| check.reasons);
+        let mut all = CHECKS.iter().flat_map(|check| check.reasons());
         !all.any(|doc| doc.reason == **reason)
     };
     let rules = RULES.rule.iter();

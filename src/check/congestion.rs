@@ -2,25 +2,14 @@
 
 use super::pfc::{dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
-use super::rising::{Counters, Rule, counters_of};
-use super::{Action, Candidate, Context, ReasonDoc, Weight};
+use super::rising::{Counters, counters_of};
+use super::{Action, Candidate, Context, Reason, Weight};
 use crate::observe::track::Track;
 use std::time::Duration;
 
 const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is not at fault. Look for the host whose transmitted pause rises, and at the switch port.";
 
-check! {
-    congestion, run;
-    degraded STORM = "PfcStorm", CheckSwitchPort;
-    degraded PRESSURE = "PfcPressure", CheckSwitchPort;
-    degraded STORM_EVENT = "PauseStormEvent", FixConfiguration;
-    degraded LOSSLESS_DROPS = "LosslessDrops", FixConfiguration;
-    degraded WRONG_PRIORITY = "RoceOnLossyPriority", FixConfiguration;
-    degraded PFC_OFF = "PfcNotEnabled", FixConfiguration;
-    degraded DROPS = "PortDrops", CheckSwitchPort;
-    notice NOTIFICATIONS = "CongestionNotifications", None;
-    notice IGNORED = "CongestionNotificationsIgnored", FixConfiguration;
-}
+check!(congestion, run);
 
 /// Share of the bytes of a priority to those of RDMA above which it is the RoCE priority.
 const CARRIES_ROCE: f64 = 0.8;
@@ -36,20 +25,15 @@ const STORM_EVENTS: &[(&str, Weight)] = &[
     ("eth.continuous_roce_pause_events", Weight::Notice),
     ("eth.continuous_pause_events", Weight::Notice),
 ];
-const CONGESTION_CONTROL: &[Rule] = &[
-    Rule(NOTIFICATIONS, |policy| policy.congestion.notifications),
-    Rule(IGNORED, |policy| policy.congestion.notifications_ignored),
-];
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let policy = &context.policy.congestion;
     let mut found = Vec::new();
     for port in context.ports() {
         let counters = Counters::of(context, port);
-        let control = |rule: &Rule| {
-            let rise = counters.breaks(rule)?;
-            Some(counters.candidate(&rule.0, &rise, &rise.text()))
-        };
-        found.extend(CONGESTION_CONTROL.iter().filter_map(control));
+        let (sent, ignored) = (policy.notifications, policy.notifications_ignored);
+        found.extend(counters.judge("CongestionNotifications", sent));
+        found.extend(counters.judge("CongestionNotificationsIgnored", ignored));
         found.extend(drops(&counters));
         if port.port.netdev.is_some() {
             found.extend(pause(&counters));
@@ -60,9 +44,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, message: &str) -> Candidate {
+fn say(counters: &Counters<'_, '_>, reason: Reason, message: &str) -> Candidate {
     let (context, port) = (counters.context, counters.port);
-    context.of_port(doc, port, format!("{}: {message}", port.subject))
+    context.of_port(reason, port, format!("{}: {message}", port.subject))
 }
 
 fn about_a_part(mut found: Candidate, part: &str) -> Candidate {
@@ -87,10 +71,10 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
             _ => return None,
         };
         let share = share(track)?;
-        let (doc, raise_after) = if share > policy.storm {
-            (&STORM, policy.storm_raise_after)
+        let (reason, raise_after) = if share > policy.storm {
+            ("PfcStorm", policy.storm_raise_after)
         } else if share > policy.pressure {
-            (&PRESSURE, policy.pressure_raise_after)
+            ("PfcPressure", policy.pressure_raise_after)
         } else {
             return None;
         };
@@ -99,14 +83,14 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         let percent = (share * 100.0).round();
         let message = format!("priority {priority} {what} for {percent} % of the time");
         let about = format!(" prio{priority} {part}");
-        let mut found = about_a_part(say(counters, doc, &message), &about)
+        let mut found = about_a_part(say(counters, reason, &message), &about)
             .raised_after(raise_after.0)
             .with("priority", priority)
             .with("direction", direction)
             .with("share", (share * 1000.0).round() / 1000.0);
         if part == "rx" {
             found = found.fix(Action::CheckSwitchPort, PEER_PAUSES);
-            if doc.reason == PRESSURE.reason {
+            if reason == "PfcPressure" {
                 found.weight = Weight::Notice;
             }
         }
@@ -119,7 +103,7 @@ fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     STORM_EVENTS.iter().find_map(|(name, weight)| {
         let rise = counters.above(std::slice::from_ref(name), limit)?;
-        let found = counters.candidate(&STORM_EVENT, &rise, &rise.text());
+        let found = counters.candidate("PauseStormEvent", &rise, &rise.text());
         Some(found.weighing(counters.port.weight().min(*weight)))
     })
 }
@@ -128,22 +112,23 @@ fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
 fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let context = counters.context;
     let policy = &context.policy.congestion;
-    let dropped = |doc: &ReasonDoc, names: &[&str], limit: Limit| {
+    let dropped = |reason: Reason, names: &[&str], limit: Limit| {
         let rise = counters.above(names, limit)?;
         let (by, span, name) = (rise.by, rise.span(), rise.name);
         let message = format!("{by} packets dropped within {span} ({name})");
-        Some(counters.candidate(doc, &rise, &message))
+        Some(counters.candidate(reason, &rise, &message))
     };
     let unsent = counters.above(&["port_xmit_discards"], policy.discards);
     let mut found = Vec::from_iter(unsent.map(|rise| {
         let (by, span) = (rise.by, rise.span());
         let message = format!("{by} packets could not be sent within {span}");
-        counters.candidate(&DROPS, &rise, &message)
+        counters.candidate("PortDrops", &rise, &message)
     }));
     if context.policy.expect.lossless == LosslessExpectation::Lossy {
         return found;
     }
-    found.extend(dropped(&DROPS, counters_of("roce_drops"), policy.discards));
+    let discarded = |counters| dropped("PortDrops", counters_of(counters), policy.discards);
+    found.extend(discarded("roce_drops"));
     let Some(netdev) = counters.port.port.netdev.as_deref() else {
         return found;
     };
@@ -155,11 +140,11 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
             format!("eth.rx_prio{priority}_cong_discard"),
         ];
         let names = names.each_ref().map(String::as_str);
-        let lost = dropped(&LOSSLESS_DROPS, &names, policy.lossless_discards);
+        let lost = dropped("LosslessDrops", &names, policy.lossless_discards);
         found.extend(lost.map(|of| about_a_part(of, &format!(" prio{priority}"))));
     }
     if lossless == 0 {
-        found.extend(dropped(&DROPS, counters_of("port_drops"), policy.discards));
+        found.extend(discarded("port_drops"));
     }
     found
 }
@@ -174,7 +159,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let enabled = dcb(context, port.port.netdev.as_deref()?)?.pfc_enabled?;
     if enabled == 0 {
         return (expected == LosslessExpectation::Lossless)
-            .then(|| say(counters, &PFC_OFF, "PFC is on for no priority"));
+            .then(|| say(counters, "PfcNotEnabled", "PFC is on for no priority"));
     }
     let minute = |name: String| counters.by(&[name], MINUTE);
     let rdma = minute("eth.rx_vport_rdma_unicast_bytes".into());
@@ -197,7 +182,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     }
     let enabled = list(enabled);
     let message = format!("RoCE runs on priority {priority}, PFC is on for {enabled}");
-    let found = say(counters, &WRONG_PRIORITY, &message);
+    let found = say(counters, "RoceOnLossyPriority", &message);
     let found = found.with("priority", priority).with("losses", losses);
     Some(found.with("pfc_enabled", enabled))
 }

@@ -6,7 +6,7 @@ use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
 use super::port::PortView;
 use super::profile::Profile;
-use super::{Action, Candidate, Check, ReasonDoc, Status, Timing, Weight};
+use super::{Action, Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::History;
 use crate::observe::netdev::NetdevFacts;
@@ -87,16 +87,17 @@ impl<'a> Context<'a> {
     /// A candidate of the check that judges: status, weight and remedy are the reason's own.
     pub fn candidate(
         &self,
-        doc: &ReasonDoc,
+        reason: Reason,
         (key, subject): (impl Into<String>, impl Into<String>),
         message: impl Into<String>,
     ) -> Candidate {
         let (check, timing) = self.check;
+        let doc = ReasonDoc::of(reason);
         Candidate {
             check,
             key: key.into(),
             subject: subject.into(),
-            reason: doc.reason,
+            reason,
             status: doc.status,
             weight: doc.weight,
             message: message.into(),
@@ -110,24 +111,25 @@ impl<'a> Context<'a> {
     }
 
     /// Whether this is so of a part cannot be told now: what was believed stands.
-    pub fn unseen(&self, doc: &ReasonDoc, key: impl Into<String>) -> Candidate {
+    pub fn unseen(&self, reason: Reason, key: impl Into<String>) -> Candidate {
         Candidate {
             unseen: true,
-            ..self.candidate(doc, (key, ""), "")
+            ..self.candidate(reason, (key, ""), "")
         }
     }
 
     /// The same of these reasons on each rail of which it cannot be read.
     pub fn unseen_on_rails(
         &self,
-        docs: &[&ReasonDoc],
+        reasons: &[Reason],
         is_unread: impl Fn(&PortView<'_>) -> bool,
     ) -> Vec<Candidate> {
         let rails = self.rails().filter(|rail| is_unread(rail));
         rails
             .flat_map(|rail| {
-                docs.iter()
-                    .map(|doc| self.unseen(doc, rail.key.to_string()))
+                reasons
+                    .iter()
+                    .map(|reason| self.unseen(reason, rail.key.to_string()))
             })
             .collect()
     }
@@ -136,7 +138,7 @@ impl<'a> Context<'a> {
     /// nothing worse than degraded.
     pub fn of_port(
         &self,
-        doc: &ReasonDoc,
+        reason: Reason,
         port: &PortView<'_>,
         message: impl Into<String>,
     ) -> Candidate {
@@ -146,7 +148,7 @@ impl<'a> Context<'a> {
         if let Some(neighbor) = neighbor.filter(|_| LINK_CHECKS.contains(&self.check.0)) {
             message += &format!("; at the other end: {neighbor}");
         }
-        let mut found = (self.candidate(doc, about, message))
+        let mut found = (self.candidate(reason, about, message))
             .with_some("neighbor", neighbor.map(ToString::to_string));
         if !port.rail {
             found.weight = Weight::Notice;

@@ -3,10 +3,7 @@
 use super::{Candidate, Context};
 use crate::observe::counters::{CounterKind, pma_kind};
 
-check! {
-    counter_saturated, run;
-    unknown_notice SATURATED = "CounterSaturated", None;
-}
+check!(counter_saturated, run);
 
 /// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
 const OF_NO_USE: &[&str] = &[
@@ -30,7 +27,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             CounterKind::Saturating { max } => Some(max),
             _ => None,
         };
-        let candidate = context.of_port(&SATURATED, port, message);
+        let candidate = context.of_port("CounterSaturated", port, message);
         let candidate = candidate.with("counters", stuck.join(" "));
         found.push(candidate.with_some("end_of_first", end));
     }

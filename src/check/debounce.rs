@@ -16,7 +16,7 @@
 //!   [`Candidate::unseen`], which is not shown, for one reason. Only an operator who accepts the
 //!   machine as it is ([`Debouncer::accept`]) lets it clear.
 
-use super::{Candidate, Finding, Status, Weight};
+use super::{Candidate, Finding, Reason, Status, Weight};
 use crate::settings_macro::section;
 use crate::units::{Millis, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,7 +46,7 @@ section! {
 struct Identity {
     check: &'static str,
     key: String,
-    reason: &'static str,
+    reason: Reason,
     unknown: bool,
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::check::{Action, Timing, Weight};
 
-fn candidate(reason: &'static str, key: &str, status: Status) -> Candidate {
+fn candidate(reason: Reason, key: &str, status: Status) -> Candidate {
     Candidate {
         check: "link_state",
         key: key.into(),

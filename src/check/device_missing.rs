@@ -19,22 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 mod dead_by_log;
 mod without_driver;
 
-check! {
-    device_missing, run;
-    failing RAIL_VANISHED = "RailVanished", ReloadDriver;
-    unknown_notice RAIL_MOVED = "RailMoved", None;
-    notice DEVICE_VANISHED = "DeviceVanished", None;
-    failing MISSING_RAIL = "MissingRail", PowerCycle;
-    failing GPU_VANISHED = "GpuVanished", PowerCycle;
-    failing MISSING_GPU = "MissingGpu", PowerCycle;
-    failing GPU_NOT_DRIVEN = "GpuNotDriven", Reboot;
-    failing GPU_INIT_FAILED = "GpuInitFailed", Reboot;
-    failing GPU_FELL_OFF = "GpuFellOff", PowerCycle;
-    failing NIC_FELL_OFF = "NicFellOff", PowerCycle;
-    degraded RAIL_WITHOUT_DRIVER = "RailWithoutDriver", ReloadDriver;
-    failing GPU_NOT_ON_BUS = "GpuNotOnBus", PowerCycle;
-    unknown BUS_UNREADABLE = "BusUnreadable", FixConfiguration;
-}
+check!(device_missing, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = vanished_devices(context);
@@ -45,7 +30,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     // What the log says of a GPU is why it has no driver.
     let dead = dead_by_log::gpus(context);
     let named = |gpu: &Candidate| dead.iter().any(|dead| dead.subject == gpu.subject);
-    found.retain(|one| one.reason != GPU_NOT_DRIVEN.reason || !named(one));
+    found.retain(|one| one.reason != "GpuNotDriven" || !named(one));
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
     found.extend(bus_unreadable(context));
@@ -71,7 +56,7 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
         false => "the PCI bus shows no functions: missing GPUs and NICs would not be seen",
     };
     // An empty key stands for every key of the check.
-    Some(context.candidate(&BUS_UNREADABLE, (WHOLE_NODE, "pci"), message))
+    Some(context.candidate("BusUnreadable", (WHOLE_NODE, "pci"), message))
 }
 
 /// Before the first answer nothing is known of the bus, and the first full window waits for it. A
@@ -105,10 +90,10 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         let past = |port: PortKey| context.history.port(&port);
         let mut past = ports_of(key, seen).filter_map(past);
         let was_up = past.any(|history| history.ever_active);
-        let doc = match (rail, context.pods_hold_devices()) {
-            (true, true) => &RAIL_MOVED,
-            (true, false) => &RAIL_VANISHED,
-            (false, false) if was_up => &DEVICE_VANISHED,
+        let reason = match (rail, context.pods_hold_devices()) {
+            (true, true) => "RailMoved",
+            (true, false) => "RailVanished",
+            (false, false) if was_up => "DeviceVanished",
             _ => continue,
         };
         let message = format!(
@@ -116,7 +101,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             seen.name, seen.missed
         );
         let about = (key.to_string(), seen.name.clone());
-        let mut candidate = (context.candidate(doc, about, message))
+        let mut candidate = (context.candidate(reason, about, message))
             .with("address", key.to_string())
             .with("missed", seen.missed);
         if rail {
@@ -230,7 +215,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
                 part.name
             );
             let about = (key.clone(), part.name.clone());
-            let found = (context.candidate(&RAIL_VANISHED, about, message))
+            let found = (context.candidate("RailVanished", about, message))
                 .raised_after(grace)
                 .with("address", key.as_str())
                 .expecting(true, Because::Remembered);
@@ -256,8 +241,8 @@ pub(crate) fn rails_come(context: &Context<'_>) -> bool {
 pub const RAILS: Attribute = Attribute {
     name: "rails",
     reasons: &[
-        (&[Because::Configured], &MISSING_RAIL),
-        (&[Because::Remembered], &RAIL_VANISHED),
+        (&[Because::Configured], "MissingRail"),
+        (&[Because::Remembered], "RailVanished"),
     ],
 };
 
@@ -270,7 +255,7 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     };
     let mut short = RAILS.shortfall(context.rails().count() as u64, 1.0, &sources)?;
     if context.pods_hold_devices() {
-        short.doc = &RAIL_MOVED;
+        short.reason = "RailMoved";
     }
     let found = fewer(context, RAILS.name, short);
     // Where those that were here are on their way back, so is the number.
@@ -287,7 +272,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         .filter(|(_, seen)| is_gone(context, seen.missed, seen.last_seen));
     let vanished = gone.map(|(address, seen)| {
         let message = format!("GPU {address} has left the PCI bus");
-        (context.candidate(&GPU_VANISHED, (address, address), message))
+        (context.candidate("GpuVanished", (address, address), message))
             .with("address", address.as_str())
             .with("missed", seen.missed)
             .expecting(true, Because::Remembered)
@@ -302,7 +287,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
 /// How many GPUs are on the bus.
 pub const NUMBER_OF_GPUS: Attribute = Attribute {
     name: GPUS,
-    reasons: &[(BUT_PEERS, &MISSING_GPU)],
+    reasons: &[(BUT_PEERS, "MissingGpu")],
 };
 
 fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
@@ -327,7 +312,7 @@ fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
     let (have, expected) = (short.observed, short.expected);
     let what = name.replace("gpus", "GPUs");
     let message = format!("{have} {what} of {expected} that are expected");
-    let found = (context.candidate(short.doc, (name, name), message))
+    let found = (context.candidate(short.reason, (name, name), message))
         .raised_after(context.policy.device_missing.expected_raise_after.0)
         .with(name, have)
         .with("expected", expected);
@@ -337,7 +322,7 @@ fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
 /// Whether its driver has a GPU: 1, or 0.
 pub const GPU_DRIVEN: Attribute = Attribute {
     name: DRIVEN,
-    reasons: &[(PAST_AND_PEERS, &GPU_NOT_DRIVEN)],
+    reasons: &[(PAST_AND_PEERS, "GpuNotDriven")],
 };
 
 /// GPUs that their driver has not bound. With none bound at all the driver may be on its way (a driver
@@ -383,7 +368,7 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     gpus.map(|(short, gpu)| {
         let about = (format!("{gpu} {waits}"), gpu.as_str());
         let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
-        let found = (context.candidate(short.doc, about, message))
+        let found = (context.candidate(short.reason, about, message))
             .raised_after(raise_after.0)
             .with("address", gpu);
         short.found(found, "driven".into())
@@ -401,7 +386,7 @@ fn gpus_not_on_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     gone.map(|gpu| {
         let about = (format!("{gpu} bus"), gpu.to_string());
         let message = format!("GPU {gpu} is not on the PCI bus, though the driver lists it");
-        let found = context.candidate(&GPU_NOT_ON_BUS, about, message);
+        let found = context.candidate("GpuNotOnBus", about, message);
         found.raised_after(wait).with("address", gpu.to_string())
     })
     .collect()
@@ -421,13 +406,13 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);
         let is_at = |port: &&PortView<'_>| port.address().as_ref() == Some(address);
         let nic = (ports.iter().filter(is_at)).max_by_key(|port| port.rail);
-        let (doc, subject, weight) = if gpu {
-            (&GPU_FELL_OFF, address.clone(), Weight::Verdict)
+        let (reason, subject, weight) = if gpu {
+            ("GpuFellOff", address.clone(), Weight::Verdict)
         } else if let Some(port) = nic {
-            (&NIC_FELL_OFF, port.device.name.clone(), port.weight())
+            ("NicFellOff", port.device.name.clone(), port.weight())
         } else if rail_keys(context.roles).any(|rail| rail.device.0 == *address) {
             let name = context.device_name(&DeviceKey(address.clone()));
-            (&NIC_FELL_OFF, name, Weight::Verdict)
+            ("NicFellOff", name, Weight::Verdict)
         } else {
             continue;
         };
@@ -437,7 +422,7 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         };
         let message = format!("{name} does not answer on the PCI bus");
         let about = (format!("{address} config"), subject);
-        let mut candidate = (context.candidate(doc, about, message))
+        let mut candidate = (context.candidate(reason, about, message))
             .weighing(weight)
             .raised_after(policy.dead_raise_after.0)
             .with("address", address.as_str());

@@ -1,8 +1,9 @@
 //! The table of checks: names and actions.
 
-use super::texts::Texts;
-use super::{Action, CHECKS, Weight};
+use super::reason_docs::Table;
+use super::{Action, CHECKS, Weight, verdict_docs};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// What a remedy speaks of when its first step is this action.
 fn words(action: Action) -> &'static [&'static str] {
@@ -29,7 +30,7 @@ fn words(action: Action) -> &'static [&'static str] {
 
 #[test]
 fn actions_fit_the_remedies_and_only_what_moves_no_verdict_lacks_one() {
-    for doc in CHECKS.iter().flat_map(|check| check.reasons) {
+    for doc in CHECKS.iter().flat_map(|check| check.reasons()) {
         let words = words(doc.action);
         let fits = words.is_empty() || words.iter().any(|word| doc.remedy().contains(word));
         assert!(
@@ -53,25 +54,70 @@ fn names_are_unique_and_well_formed() {
     let mut reasons = BTreeSet::new();
     for check in CHECKS {
         assert!(ids.insert(check.id), "{} twice", check.id);
-        assert!(!check.reasons.is_empty(), "{}", check.id);
+        assert!(!check.reasons().is_empty(), "{}", check.id);
         assert!(check.what().ends_with('.') && !check.title().is_empty());
-        for doc in check.reasons {
-            assert!(reasons.insert(doc.reason), "{} twice", doc.reason);
+        for doc in check.reasons() {
+            assert!(reasons.insert(&doc.reason), "{} twice", doc.reason);
             // Kubernetes: condition reasons and taint values.
             assert!(doc.reason.len() <= 63);
             assert!(doc.reason.starts_with(|c: char| c.is_ascii_uppercase()));
             assert!(doc.reason.chars().all(|c| c.is_ascii_alphanumeric()));
-            assert!(doc.meaning().ends_with('.') && doc.remedy().ends_with('.'));
+            assert!(doc.meaning.ends_with('.') && doc.remedy().ends_with('.'));
         }
     }
 }
 
 #[test]
-fn every_text_is_that_of_a_check_or_a_reason() {
-    let texts: Texts = toml::from_str(include_str!("texts.toml")).unwrap();
+fn every_row_is_that_of_a_check() {
+    let table: Table = toml::from_str(include_str!("checks.toml")).unwrap();
     let ids: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
-    assert!(texts.check.keys().all(|id| ids.contains(&id.as_str())));
-    let of_checks = CHECKS.iter().flat_map(|check| check.reasons).count();
-    // Those that are not a check's are the verdict's, `VERDICT_DOCS` in readiness.
-    assert_eq!(texts.reason.len(), of_checks + 6);
+    assert!(table.check.keys().all(|id| ids.contains(&id.as_str())));
+}
+
+/// Other words in CamelCase: what people read, and the reasons of a suspect's state and a pod's.
+const OTHER_WORDS: &str = "Ethernet GPUs IPv4 IPv6 InfiniBand ContainerCreating PodInitializing \
+    DatagramOnly ExclusiveDevices FirstLook HostNetwork LittleTraffic NoIpLayer NoProcess \
+    NoRdmaDevice NotListed QueuePairsUnknown RdmaMoves RdmaRateUnknown RdmaSilent RdmaUnknown \
+    TcpOnly Unreadable Watching";
+
+/// The product's code of checks and verdict: text in CamelCase is a reason, and each reason is there.
+#[test]
+fn reasons_in_code_are_those_of_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut texts = vec![std::fs::read_to_string(root.join("readiness.rs")).unwrap()];
+    let mut folders = vec![root.join("check")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !["preflight", "nccl", "bench", "profile"].contains(&name) {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
+                texts.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let code = |text: &'_ str| {
+        text.split("#[cfg(test)]\nmod tests")
+            .next()
+            .unwrap()
+            .to_string()
+    };
+    let code: Vec<String> = texts.iter().map(|text| code(text)).collect();
+    let quoted = |line: &'static str| line.split('"').skip(1).step_by(2);
+    let lines = code.join("\n").leak().lines();
+    let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+    let is_other = |word: &&str| OTHER_WORDS.split_whitespace().any(|other| other == *word);
+    let words = lines.flat_map(quoted).filter(is_camel_case);
+    let in_code: BTreeSet<&str> = words.filter(|word| !is_other(word)).collect();
+    let of_checks = CHECKS.iter().flat_map(|check| check.reasons());
+    let docs = of_checks.chain(verdict_docs());
+    let in_table: BTreeSet<&str> = docs.map(|doc| doc.reason.as_str()).collect();
+    assert_eq!(in_code, in_table);
+}
+
+fn is_camel_case(word: &&str) -> bool {
+    let capitals = word.chars().filter(char::is_ascii_uppercase).count();
+    let letters = word.chars().all(|c| c.is_ascii_alphanumeric());
+    letters && word.starts_with(|c: char| c.is_ascii_uppercase()) && capitals < word.len().min(8)
 }

@@ -5,15 +5,14 @@ use super::peers;
 use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
 
+/// The link is up and the switch lets nothing through.
+const REASON: &str = "PortNotAuthenticated";
+
 /// The interface that remedies name until they are about one.
 const SOME_INTERFACE: &str = "enp24s0np0";
 
 /// A port that is up and not authorized.
-pub(super) fn judge(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    doc: &ReasonDoc,
-) -> Option<Candidate> {
+pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (name, facts) = shut_out(port).filter(|_| port.is_active())?;
     let evidence = evidence(context, port);
     if evidence.is_none() && !facts.tries() {
@@ -29,7 +28,7 @@ pub(super) fn judge(
     let (subject, told) = (&port.subject, facts.told());
     let message = format!("{subject} is up, but {why}: {name} is {told}{shown}");
     let attempts = if facts.failed() { 1 } else { 2 };
-    let mut candidate = (context.of_port(doc, port, message))
+    let mut candidate = (context.of_port(REASON, port, message))
         .raised_after(hold.saturating_mul(attempts))
         .with("netdev", name)
         .with("dot1x", told)
@@ -44,10 +43,7 @@ pub(super) fn judge(
 
 /// A link that is down, with what the supplicant says: a switch may take the link from a port that
 /// failed to authenticate.
-pub(super) fn explain(
-    (port, doc): (&PortView<'_>, &ReasonDoc),
-    mut candidate: Candidate,
-) -> Candidate {
+pub(super) fn explain(port: &PortView<'_>, mut candidate: Candidate) -> Candidate {
     let Some((name, facts)) = shut_out(port) else {
         return candidate;
     };
@@ -60,6 +56,7 @@ pub(super) fn explain(
         false => format!("; 802.1X: {told}, which may follow from it or be the cause"),
     };
     if before {
+        let doc = ReasonDoc::of(REASON);
         let first = doc.remedy().replace(SOME_INTERFACE, name);
         let remedy = format!("{first} Else: {}", candidate.remedy);
         candidate = candidate.fix(doc.action, remedy);

@@ -131,7 +131,7 @@ fn what_was_authorized_this_boot_needs_no_other_evidence() {
     assert!(found[3].message.contains("eth3"), "{}", found[3].message);
     assert!(found[3].remedy.contains("`wpa_cli -i eth3 status`"));
     assert!(!found[3].remedy.contains(SOME_INTERFACE));
-    let mut docs = CHECK.reasons.iter();
+    let mut docs = CHECK.reasons().iter();
     assert!(docs.any(|doc| doc.remedy().contains(SOME_INTERFACE)));
     // The memory of it outlives the agent, and not the boot.
     let memory = node.history.memory();

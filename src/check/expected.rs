@@ -11,7 +11,7 @@
 //! All of them are numbers of which more is better, but those that rails merely share.
 
 use super::peers;
-use super::{Candidate, Context, PortView, ReasonDoc, Weight};
+use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::check::profile::{Profile, Sure};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
@@ -54,7 +54,7 @@ pub struct Expected {
 }
 
 /// Sources, each with the reason for falling short of it.
-pub type Reasons = &'static [(&'static [Because], &'static ReasonDoc)];
+pub type Reasons = &'static [(&'static [Because], Reason)];
 
 /// The sources of most attributes of rails.
 pub const PAST_AND_PEERS: &[Because] = &[Because::Remembered, Because::Peers];
@@ -87,9 +87,9 @@ pub struct Sources {
 
 impl Attribute {
     /// The reason for falling short of a source, if it is one that is asked.
-    pub fn reason(&self, because: Because) -> Option<&'static ReasonDoc> {
+    pub fn reason(&self, because: Because) -> Option<Reason> {
         let mut reasons = self.reasons.iter();
-        reasons.find_map(|(of, doc)| of.contains(&because).then_some(*doc))
+        reasons.find_map(|(of, reason)| of.contains(&because).then_some(*reason))
     }
 
     /// What a value falls short of, by the first source that it falls short of. Less than `enough` of
@@ -101,7 +101,7 @@ impl Attribute {
                 expected,
                 because,
                 proof,
-                doc: self.reason(because)?,
+                reason: self.reason(because)?,
             })
             .filter(|_| (observed as f64) < expected as f64 * enough)
         };
@@ -166,7 +166,7 @@ pub struct Shortfall {
     /// Whether it proves something wrong. Else it is worth a notice.
     pub proof: bool,
     /// The reason for that.
-    pub doc: &'static ReasonDoc,
+    pub reason: Reason,
 }
 
 impl Shortfall {
@@ -267,7 +267,7 @@ impl Row {
             "{} {} {observed}, expected {expected}, {because}",
             port.subject, self.verb
         );
-        let found = context.of_port(short.doc, port, message);
+        let found = context.of_port(short.reason, port, message);
         let found = found.with(self.evidence, (self.value)(short.observed));
         short.found(found, (self.value)(short.expected))
     }
@@ -324,10 +324,10 @@ impl Shared {
             let peers = rails.iter().filter(|(other, _)| (self.alike)(port, other));
             let values: Vec<&str> = peers.map(|(_, value)| value.as_str()).collect();
             let usual = majority(&values).filter(|usual| usual != own)?;
-            let doc = self.of.reason(Because::Peers).filter(|_| asked(port))?;
+            let reason = self.of.reason(Because::Peers).filter(|_| asked(port))?;
             let (subject, name) = (&port.subject, self.of.name);
             let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
-            let found = context.of_port(doc, port, message);
+            let found = context.of_port(reason, port, message);
             let found = found.with(self.evidence, own.as_str());
             Some(found.expecting(usual, Because::Peers))
         };

@@ -1,22 +1,19 @@
 //! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
-use super::{Candidate, Context, ReasonDoc, Weight};
+use super::{Candidate, Context, Reason, Weight};
 use crate::observe::reading::Reading;
 use crate::units::span_text;
 
-check! {
-    gds, run;
-    degraded MISSING = "GdsMissing", ReloadDriver;
-    unknown UNREADABLE = "GdsUnreadable", FixConfiguration;
-    degraded ERRORS = "GdsErrors", FixConfiguration;
-}
+check!(gds, run);
+
+const UNREADABLE: Reason = "GdsUnreadable";
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let expected = context.policy.expect.gds;
     let policy = &context.policy.gds;
     let mut found = Vec::new();
-    let say = |doc: ReasonDoc, key: &str, message: String| {
-        context.candidate(&doc, (key, "nvidia_fs"), message)
+    let say = |reason: Reason, key: &str, message: String| {
+        context.candidate(reason, (key, "nvidia_fs"), message)
     };
     if expected {
         let facts = context.gpudirect();
@@ -31,10 +28,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         });
         let said = match loaded {
             Some(true) => None,
-            Some(false) => Some((MISSING, "nvidia-fs is expected, but not loaded")),
+            Some(false) => Some(("GdsMissing", "nvidia-fs is expected, but not loaded")),
             None => Some((UNREADABLE, "whether nvidia-fs is loaded cannot be read")),
         };
-        found.extend(said.map(|(doc, message)| say(doc, "module", message.into())));
+        found.extend(said.map(|(reason, message)| say(reason, "module", message.into())));
     }
     let counts = context.history.other.iter().filter_map(|(name, track)| {
         let name = name.strip_prefix("nvidia_fs ")?;
@@ -47,7 +44,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let message =
             format!("nvidia-fs: {worst} rose by {by} within {span}, {count} error counts in all");
         found.push(
-            say(ERRORS, "errors", message)
+            say("GdsErrors", "errors", message)
                 .weighing(Weight::counting_if(expected))
                 .with("counter", *worst)
                 .with("increase", *by),

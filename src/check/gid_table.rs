@@ -1,17 +1,11 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
-use super::{Candidate, Context, PortView, ReasonDoc};
+use super::{Candidate, Context, PortView, Reason};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
 
-check! {
-    gid_table, run;
-    degraded NO_ROCE_V2 = "NoRoceV2Gid", FixConfiguration;
-    notice LINK_LOCAL_ONLY = "OnlyLinkLocalGid", FixConfiguration;
-    degraded LESS = "GidLost", FixConfiguration;
-    unknown_notice UNREADABLE = "GidsUnreadable", FixConfiguration;
-}
+check!(gid_table, run);
 
 /// The best kind of address: none, link-local, IPv6, IPv4 (NCCL's default).
 pub const GIDS: Row = Row {
@@ -19,7 +13,7 @@ pub const GIDS: Row = Row {
     value: |kind| kind_name(kind).into(),
     verb: "has RoCE v2 GIDs of the kind:",
     evidence: "gid_kind",
-    ..row("gid", best_kind, &[(PAST_AND_PEERS, &LESS)])
+    ..row("gid", best_kind, &[(PAST_AND_PEERS, "GidLost")])
 };
 
 fn kind_name(kind: u64) -> &'static str {
@@ -74,27 +68,28 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) -> Option<Candidate> {
     let subject = &port.subject;
-    let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
+    let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
         let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
-        return (health.fails() || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
+        return (health.fails() || health.last_ok.is_some())
+            .then(|| say("GidsUnreadable", message));
     };
     let (all, untyped) = (table.gids.len(), untyped(table));
     if untyped > 0 && best_of_v2(table) < 2 {
         let message = format!("{subject}: the types of {untyped} of its {all} GIDs cannot be read");
-        return Some(say(&UNREADABLE, message));
+        return Some(say("GidsUnreadable", message));
     }
     let kind = best_kind(context, port).filter(|_| table.complete)?;
     GIDS.judge(context, port, kinds).or_else(|| match kind {
         0 => {
             let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
-            Some(say(&NO_ROCE_V2, message).with("gids", all))
+            Some(say("NoRoceV2Gid", message).with("gids", all))
         }
         1 => {
             let message = format!("{subject} has link-local RoCE v2 addresses only");
-            Some(say(&LINK_LOCAL_ONLY, message).with("gids", all))
+            Some(say("OnlyLinkLocalGid", message).with("gids", all))
         }
         _ => None,
     })

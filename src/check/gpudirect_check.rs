@@ -5,24 +5,14 @@ use super::expected::is_driven;
 use super::gpudirect::{Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::roles::kind;
-use super::{Candidate, Context, PortView, ReasonDoc, Weight};
+use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
-check! {
-    gpudirect, run;
-    degraded PATH_MISSING = "GpuDirectPathMissing", ReloadDriver;
-    notice PEERMEM_BROKEN = "PeermemNotRegistered", ReloadDriver;
-    unknown_notice PATH_UNKNOWN = "GpuDirectUnknown", FixConfiguration;
-    unknown DRIVER_ABSENT = "GpuDriverAbsent", ReloadDriver;
-    notice IOMMU_TRANSLATES = "IommuTranslates", FixConfiguration;
-    notice ACS_REDIRECTS = "AcsRedirects", FixConfiguration;
-    notice PEERMEM_ERROR = "PeermemError", ReloadDriver;
-    notice DMABUF_REFUSED = "DmabufRefused", FixConfiguration;
-}
+check!(gpudirect, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let expected = context.policy.expect.gpudirect;
@@ -35,7 +25,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         // no finding is cleared.
         let never = !required && context.snapshot.gpudirect.is_none();
         let (about, message) = ((WHOLE_NODE, "path"), "the GPU driver's files were not read");
-        let unread = context.candidate(&PATH_UNKNOWN, about, message);
+        let unread = context.candidate("GpuDirectUnknown", about, message);
         let unread = unread.weighing(Weight::counting_if(required));
         return Vec::from_iter((!never).then_some(unread));
     };
@@ -49,14 +39,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     found.extend(peermem_broken(context, facts));
     found.extend(driver_absent(context, facts));
-    let peermem = (&PEERMEM_ERROR, "peermem");
+    let peermem = ("PeermemError", "peermem");
     found.extend(in_the_log(
         context,
         (Note::Peermem, "peer-memory module"),
         peermem,
     ));
     let refused = (Note::DmabufRefused, "NVIDIA driver");
-    found.extend(in_the_log(context, refused, (&DMABUF_REFUSED, "dmabuf")));
+    found.extend(in_the_log(context, refused, ("DmabufRefused", "dmabuf")));
     if wanted {
         found.extend(judge_iommu(context, facts));
         found.extend(judge_acs(context, facts));
@@ -93,7 +83,7 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
                 false => "and its driver has none of them",
             };
             let message = format!("{} {maker} GPUs, {what}", gpus.len());
-            let found = context.candidate(&DRIVER_ABSENT, ("driver", "driver"), message);
+            let found = context.candidate("GpuDriverAbsent", ("driver", "driver"), message);
             Some(found.with("gpus", gpus.len()))
         })
 }
@@ -107,14 +97,14 @@ fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> 
             let kernel = facts.kernel_release.clone();
             let driver = facts.driver.value().map(|driver| driver.version.clone());
             let message = format!("GPUDirect RDMA has no path: {why}");
-            let found = context.candidate(&PATH_MISSING, subject, message);
+            let found = context.candidate("GpuDirectPathMissing", subject, message);
             let found = found.with("gpus", context.gpus().len());
             let found = found.with("kernel", kernel.unwrap_or_default());
             Some(found.with("driver", driver.unwrap_or_default()))
         }
         Path::Unknown => {
             let message = format!("the path of GPUDirect RDMA is not known: {why}");
-            let candidate = context.candidate(&PATH_UNKNOWN, subject, message);
+            let candidate = context.candidate("GpuDirectUnknown", subject, message);
             Some(candidate.weighing(Weight::counting_if(required)))
         }
         Path::Dmabuf | Path::Peermem => None,
@@ -127,14 +117,14 @@ fn peermem_broken(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candi
     let broken = context.gpudirect_verdict().path != Path::None
         && !clients.iter().any(|name| name.starts_with("nv_mem"));
     let message = format!("{module} is loaded, but not registered with ib_core");
-    broken.then(|| context.candidate(&PEERMEM_BROKEN, ("peermem", "peermem"), message))
+    broken.then(|| context.candidate("PeermemNotRegistered", ("peermem", "peermem"), message))
 }
 
 /// What was said in the kernel log, and by whom, for as long as other drivers' words stand.
 fn in_the_log(
     context: &Context<'_>,
     (note, who): (Note, &str),
-    (doc, subject): (&ReasonDoc, &str),
+    (reason, subject): (Reason, &str),
 ) -> Option<Candidate> {
     let devices = context.history.kernel.devices.values();
     let seen = devices.filter_map(|device| device.notes.get(&note));
@@ -142,7 +132,7 @@ fn in_the_log(
     let stands_for = context.policy.nic_kernel.stands_for.0;
     (context.now.since(seen.last) <= stands_for).then(|| {
         let message = format!("the {who} said: {}", seen.text);
-        (context.candidate(doc, (format!("{subject} log"), subject), message))
+        (context.candidate(reason, (format!("{subject} log"), subject), message))
             .raised_after(std::time::Duration::ZERO)
             .with("count", seen.count)
     })
@@ -170,7 +160,7 @@ fn judge_iommu(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidat
     let translated: Vec<String> = endpoints(context).into_iter().filter(translates).collect();
     let (first, count) = (translated.first()?, translated.len());
     let message = format!("the IOMMU translates for {count} rails and GPUs, {first} among them");
-    let found = context.candidate(&IOMMU_TRANSLATES, ("iommu", "iommu"), message);
+    let found = context.candidate("IommuTranslates", ("iommu", "iommu"), message);
     let found = found.with("functions", count).with("first", first.as_str());
     Some(found.with("cmdline", facts.iommu_cmdline.join(" ")))
 }
@@ -193,7 +183,7 @@ fn judge_acs(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate>
     let (first, count) = (bridges.first()?, bridges.len());
     let message =
         format!("ACS redirects peer-to-peer traffic on {count} bridges, {first} among them");
-    let found = context.candidate(&ACS_REDIRECTS, ("acs", "acs"), message);
+    let found = context.candidate("AcsRedirects", ("acs", "acs"), message);
     Some(found.with("bridges", count).with("first", first.as_str()))
 }
 

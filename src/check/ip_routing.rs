@@ -9,11 +9,7 @@ use super::rising::Counters;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::netdev::Ipv4Facts;
 
-check! {
-    ip_routing, run;
-    degraded SHARED_SUBNET = "SubnetShared", FixConfiguration;
-    notice DIFFER = "IpSettingsDiffer", FixConfiguration;
-}
+check!(ip_routing, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let shares = |rail: &PortView<'_>| sharing(context, rail).next().is_some();
@@ -27,7 +23,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 pub const SETTINGS: Shared = Shared {
     of: Attribute {
         name: "the set of IP settings",
-        reasons: &[(PEERS, &DIFFER)],
+        reasons: &[(PEERS, "IpSettingsDiffer")],
     },
     evidence: "settings",
     observed: |_, port| {
@@ -95,7 +91,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let breaks = retries.or_else(|| counters.above(&["hw.local_ack_timeout_err"], policy.timeout));
     let (subject, subnets) = (&port.subject, facts.subnets.join(", "));
     let message = format!("{subject} is in {subnets} with other rails, and {what}");
-    let found = (context.of_port(&SHARED_SUBNET, port, message))
+    let found = (context.of_port("SubnetShared", port, message))
         .weighing(Weight::counting_if(breaks.is_some()))
         .with("subnet", subnets)
         .with("arp_ignore", facts.arp_ignore?)

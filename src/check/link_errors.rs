@@ -2,22 +2,11 @@
 
 use super::expected::Because;
 use super::peers::alike;
-use super::rising::{Counters, Rule};
+use super::rising::{Counters, counters_of};
 use super::{Candidate, Context, PortView};
 use std::time::Duration;
 
-check! {
-    link_errors, run;
-    degraded SYMBOL = "SymbolErrors", ReseatCable;
-    degraded RECOVERY = "LinkRecoveries", ReseatCable;
-    degraded RECEIVE = "ReceiveErrors", CheckSwitchPort;
-    degraded INTEGRITY = "LinkIntegrityErrors", ReseatCable;
-    degraded OVERRUN = "BufferOverruns", FixConfiguration;
-    notice CONSTRAINT = "ConstraintErrors", FixConfiguration;
-    degraded CHECKSUM = "ChecksumErrors", ReseatCable;
-    degraded ADMIN_COMMANDS = "AdminCommandsLost", CallProvider;
-    notice CORRECTED = "CorrectedBitsHigh", ReseatCable;
-}
+check!(link_errors, run);
 
 /// Shares of corrected bits by the speed of a lane in Gb/s: what is too many, and what is worth a
 /// look next to peers. Of the limits for a speed the most lenient, as neither the module nor the
@@ -26,23 +15,6 @@ const CORRECTED_LIMITS: &[(u64, f64, f64)] =
     &[(25, 1e-9, 5e-10), (50, 1e-5, 5e-6), (100, 1e-5, 5e-6)];
 /// How many times the median of its peers is odd.
 const TIMES_PEERS: f64 = 10.0;
-
-/// A link that comes up counts errors while it trains: those are left out. (RoCE: the PMA error
-/// files stay 0, so the network device's statistics tell.)
-const OF_THE_WIRE: &[Rule] = &[
-    Rule(SYMBOL, |policy| policy.link_errors.symbol),
-    Rule(RECOVERY, |policy| policy.link_errors.recovery),
-    Rule(RECEIVE, |policy| policy.link_errors.receive),
-    Rule(INTEGRITY, |policy| policy.link_errors.integrity),
-    Rule(OVERRUN, |policy| policy.link_errors.overrun),
-    Rule(CHECKSUM, |policy| policy.link_errors.checksum),
-];
-const OF_PACKETS: &[Rule] = &[
-    Rule(CONSTRAINT, |policy| policy.link_errors.constraint),
-    Rule(ADMIN_COMMANDS, |policy| {
-        policy.link_errors.admin_commands_lost
-    }),
-];
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let of_ports = context.ports().iter().flat_map(|port| judge(context, port));
@@ -77,7 +49,7 @@ fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
         let subject = &rail.subject;
         let message =
             format!("{subject}: {share:.1e} of the bits received are corrected, {trend}; {what}");
-        let found = context.of_port(&CORRECTED, rail, message);
+        let found = context.of_port("CorrectedBitsHigh", rail, message);
         let found = found.with("share", *share).with("trend", trend);
         Some(found.expecting(*limit, Because::Shape))
     });
@@ -106,21 +78,28 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.link_errors;
     let counters = Counters::of(context, port);
     let trained = port.last_edge().map(|edge| edge.plus(policy.settle.0));
-    let of_the_wire = OF_THE_WIRE.iter().map(|rule| (rule, trained));
-    let found = of_the_wire.chain(OF_PACKETS.iter().map(|rule| (rule, None)));
-    found
-        .filter_map(|(rule, since)| {
-            let limit = (rule.1)(context.policy);
-            let rise = counters.most(rule.counters(), limit.within.0, since)?;
-            (rise.by > limit.more_than).then(|| {
-                let (text, most) = (rise.text(), limit.more_than);
-                let message = format!("{text}; more than {most} is too much");
-                (counters.candidate(&rule.0, &rise, &message))
-                    .with("over_seconds", rise.over.as_secs())
-                    .with("limit", limit.more_than)
-            })
-        })
-        .collect()
+    // A link that comes up counts errors while it trains: those are left out. (RoCE: the PMA error
+    // files stay 0, so the network device's statistics tell.)
+    let rules = [
+        ("SymbolErrors", policy.symbol, trained),
+        ("LinkRecoveries", policy.recovery, trained),
+        ("ReceiveErrors", policy.receive, trained),
+        ("LinkIntegrityErrors", policy.integrity, trained),
+        ("BufferOverruns", policy.overrun, trained),
+        ("ChecksumErrors", policy.checksum, trained),
+        ("ConstraintErrors", policy.constraint, None),
+        ("AdminCommandsLost", policy.admin_commands_lost, None),
+    ];
+    let judged = rules.into_iter().filter_map(|(reason, limit, since)| {
+        let rise = counters.most(counters_of(reason), limit.within.0, since)?;
+        let (text, most) = (rise.text(), limit.more_than);
+        let message = format!("{text}; more than {most} is too much");
+        let found = (counters.candidate(reason, &rise, &message))
+            .with("over_seconds", rise.over.as_secs())
+            .with("limit", most);
+        (rise.by > most).then_some(found)
+    });
+    judged.collect()
 }
 
 #[cfg(test)]

@@ -6,11 +6,7 @@ use super::{Candidate, Context, PortView};
 use crate::observe::track::Window;
 use crate::units::span_text;
 
-check! {
-    link_flap, run;
-    failing FLAPPING = "LinkFlapping", ReseatCable;
-    degraded UNSTABLE = "LinkUnstable", ReseatCable;
-}
+check!(link_flap, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports().iter();
@@ -34,14 +30,15 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             false => edges.div_ceil(2),
         }
     };
-    let (doc, limit) = [(FLAPPING, policy.failing), (UNSTABLE, policy.degraded)]
-        .into_iter()
-        .find(|(_, limit)| flaps(*limit) > limit.more_than)?;
-    let count = flaps(limit);
+    let (reason, limit) = match flaps(policy.failing) > policy.failing.more_than {
+        true => ("LinkFlapping", policy.failing),
+        false => ("LinkUnstable", policy.degraded),
+    };
+    let count = Some(flaps(limit)).filter(|count| *count > limit.more_than)?;
     let span = span_text(limit.within.0);
     let message = format!("{} fell {count} times within {span}", port.subject);
     let ago = (port.last_edge()).map(|last| context.now.since(last).as_secs());
-    let found = (context.of_port(&doc, port, message))
+    let found = (context.of_port(reason, port, message))
         .with("flaps", count)
         .with("within_seconds", limit.within.0.as_secs());
     Some(found.with_some("last_edge_seconds_ago", ago))

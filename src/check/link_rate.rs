@@ -7,15 +7,7 @@ use crate::observe::reading::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;
 
-check! {
-    link_rate, run;
-    degraded BELOW_EXPECTED = "RateBelowExpected", ReseatCable;
-    degraded BELOW_PEERS = "RateBelowPeers", ReseatCable;
-    degraded LANES_REDUCED = "LaneWidthReduced", ReseatCable;
-    degraded BELOW_BEST = "RateBelowBest", ReseatCable;
-    notice BELOW_NOMINAL = "RateBelowNominal", None;
-    unknown_notice UNREADABLE = "RateUnreadable", FixConfiguration;
-}
+check!(link_rate, run);
 
 /// The rate of a port; 400 and 399.9 Gb/s are the same.
 pub const RATE: Row = Row {
@@ -38,9 +30,9 @@ pub const RATE: Row = Row {
         remembered::RATE,
         |_, port| port.judged_rate().map(|rate| rate.0),
         &[
-            (&[Because::Configured, Because::Shape], &BELOW_EXPECTED),
-            (&[Because::Remembered], &BELOW_BEST),
-            (&[Because::Peers], &BELOW_PEERS),
+            (&[Because::Configured, Because::Shape], "RateBelowExpected"),
+            (&[Because::Remembered], "RateBelowBest"),
+            (&[Because::Peers], "RateBelowPeers"),
         ],
     )
 };
@@ -49,7 +41,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rates = RATE.of_rails(context);
     let judge = |port| judge(context, port, &rates);
     let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
-    let slow = [&BELOW_EXPECTED, &BELOW_PEERS, &LANES_REDUCED, &BELOW_BEST];
+    let slow = [
+        "RateBelowExpected",
+        "RateBelowPeers",
+        "LaneWidthReduced",
+        "RateBelowBest",
+    ];
     found.extend(context.unseen_on_rails(&slow, |rail| {
         rail.may_be_active() && rail.judged_rate().is_none()
     }));
@@ -64,7 +61,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
         let read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.rate.value().is_some());
         let blind = port.link.is_some() && !rails.iter().any(|rail| read(rail));
         let message = format!("rate of {} is not known: {why}", port.subject);
-        let found = context.of_port(&UNREADABLE, port, message);
+        let found = context.of_port("RateUnreadable", port, message);
         return Some(found.weighing(Weight::counting_if(blind)));
     }
     let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
@@ -81,8 +78,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
         // RoCE has as many lanes as the speed that the switch's port is set to.
         let fewer = infiniband && own_lanes.is_some() && own_lanes < most_lanes;
         match short.because {
-            Because::Peers if fewer => short.doc = &LANES_REDUCED,
-            Because::Shape if !short.proof => short.doc = &BELOW_NOMINAL,
+            Because::Peers if fewer => short.reason = "LaneWidthReduced",
+            Because::Shape if !short.proof => short.reason = "RateBelowNominal",
             _ => {}
         }
         let found = RATE.candidate(context, port, short);
@@ -91,7 +88,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
     }
     one_lane.then(|| {
         let message = format!("{} runs on 1 lane of 4", port.subject);
-        (context.of_port(&LANES_REDUCED, port, message)).with("lanes", 1)
+        (context.of_port("LaneWidthReduced", port, message)).with("lanes", 1)
     })
 }
 

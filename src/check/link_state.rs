@@ -9,7 +9,7 @@ use super::nic_kernel::is_resetting;
 use super::peers;
 use super::profile::{Profile, Sure};
 use super::roles::kind;
-use super::{Action, Candidate, Context, PortView, ReasonDoc, Status, Weight, word};
+use super::{Action, Candidate, Context, PortView, Reason, Status, Weight, word};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -20,27 +20,9 @@ use std::time::Duration;
 /// The port that remedies name until they are about one.
 const SOME_PORT: &str = "mlx5_4/1";
 
-check! {
-    link_state, run;
-    failing LINK_DOWN = "LinkDown", ReseatCable;
-    failing LINK_INIT = "LinkInit", FixConfiguration;
-    failing PHYS_DISABLED = "PhysDisabled", FixConfiguration;
-    degraded BOND_LEG_DOWN = "BondLegDown", ReseatCable;
-    unknown STATE_UNREADABLE = "StateUnreadable", FixConfiguration;
-    unknown_notice NEVER_UP = "NeverUp", None;
-    unknown LINK_UNPROVEN = "LinkUnproven", FixConfiguration;
-    degraded WRONG_LINK_LAYER = "WrongLinkLayer", FixConfiguration;
-    failing NO_LID = "NoLid", FixConfiguration;
-    failing NO_UVERBS = "NoUverbs", ReloadDriver;
-    notice LID_CHANGED = "LidChanged", None;
-    notice SM_CHANGED = "SubnetManagerChanged", None;
-    /// These three are found by [`causes`](super::causes): what several rails lost at once.
-    pub(super) failing SUBNET_MANAGER = "SubnetManagerAway", FixConfiguration;
-    pub(super) failing CARD_DOWN = "CardLinksDown", ResetDevice;
-    pub(super) failing RAILS_DOWN = "RailsDownTogether", CheckSwitchPort;
-    /// The link is up and the switch lets nothing through.
-    failing NOT_AUTHENTICATED = "PortNotAuthenticated", FixConfiguration;
-}
+check!(link_state, run);
+
+const SM_CHANGED: Reason = "SubnetManagerChanged";
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
@@ -53,7 +35,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         odd.status = Status::Failing;
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
-    found.extend(context.unseen_on_rails(&[&NO_UVERBS], |rail| {
+    found.extend(context.unseen_on_rails(&["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable
     }));
@@ -66,7 +48,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(judge_port(context, port));
         found.extend(another_layer(context, port));
-        found.extend(dot1x::judge(context, port, &NOT_AUTHENTICATED));
+        found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }
     found.extend(subnet_manager_away(context));
@@ -85,7 +67,7 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
         gone.map(move |key| {
             let subject = format!("{}/{}", device.name, key.port);
             let message = format!("state of {subject} is not known: it has left the list");
-            let found = context.candidate(&STATE_UNREADABLE, (key.to_string(), subject), message);
+            let found = context.candidate("StateUnreadable", (key.to_string(), subject), message);
             found.raised_after(after)
         })
     })
@@ -105,7 +87,7 @@ fn is_switched_off(port: &PortView<'_>) -> bool {
 
 fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let after = context.policy.link_state.unknown_raise_after.0;
-    let found = context.of_port(&STATE_UNREADABLE, port, unreadable(port));
+    let found = context.of_port("StateUnreadable", port, unreadable(port));
     port.rail.then(|| found.raised_after(after))
 }
 
@@ -121,7 +103,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         return (port.rail).then(|| unproven(context, port, state, short.is_some()));
     };
     let evidence = evidence(port, proven.because);
-    let (doc, what, usual) = what_is_wrong(context, port, state);
+    let (reason, what, usual) = what_is_wrong(context, port, state);
     let raise_after = match may_train(context, port) {
         true => policy.training_grace.0.max(usual),
         false => usual,
@@ -129,7 +111,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let netdev = port.netdev;
     let name = netdev.and(port.port.netdev.as_deref());
     let message = format!("{} {what} ({evidence})", port.subject);
-    let mut found = (context.of_port(doc, port, message))
+    let mut found = (context.of_port(reason, port, message))
         .raised_after(raise_after)
         .with("state", word(&state))
         .with("phys_state", word(&phys_state(port)))
@@ -145,11 +127,11 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         // next pod that gets it switches it on.
         (found.status, found.weight) = (Status::Degraded, Weight::Notice);
     }
-    if doc.reason == LINK_DOWN.reason {
+    if reason == "LinkDown" {
         if let Some(remedy) = context.profile.and_then(Profile::remedy_for_links) {
             found = found.fix(Action::CallProvider, remedy);
         }
-        found = dot1x::explain((port, &NOT_AUTHENTICATED), found);
+        found = dot1x::explain(port, found);
     }
     found.remedy = found.remedy.replace(SOME_PORT, &port.subject);
     Some(found)
@@ -160,25 +142,25 @@ fn what_is_wrong(
     context: &Context<'_>,
     port: &PortView<'_>,
     state: PortState,
-) -> (&'static ReasonDoc, &'static str, Duration) {
+) -> (Reason, &'static str, Duration) {
     let policy = &context.policy.link_state;
     match (state, phys_state(port)) {
         (PortState::Init | PortState::Armed, _) => (
-            &LINK_INIT,
+            "LinkInit",
             "is trained but not configured: no subnet manager has brought it up",
             match all_in_init(context, port) {
                 true => policy.subnet_manager_failover.0,
                 false => policy.init_raise_after.0,
             },
         ),
-        _ if is_switched_off(port) => (&PHYS_DISABLED, "is switched off", policy.raise_after.0),
+        _ if is_switched_off(port) => ("PhysDisabled", "is switched off", policy.raise_after.0),
         (_, phys) => {
             let what = match phys {
                 PhysState::Polling => "has no link: it polls for a partner",
                 PhysState::Training => "has no link: it keeps training",
                 _ => "has no link",
             };
-            (&LINK_DOWN, what, policy.raise_after.0)
+            ("LinkDown", what, policy.raise_after.0)
         }
     }
 }
@@ -246,7 +228,7 @@ fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
         "{} rails wait for the subnet manager at once: it fails over, or is gone",
         waiting.len()
     );
-    let mut found = context.candidate(&LINK_INIT, ("subnet manager", "subnet manager"), message);
+    let mut found = context.candidate("LinkInit", ("subnet manager", "subnet manager"), message);
     (found.status, found.weight) = (Status::Degraded, Weight::Notice);
     Some(found.with("rails", waiting.len()))
 }
@@ -259,12 +241,12 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
     }
     let message = format!("{subject} is down and was never up this boot");
     if !weak {
-        return context.of_port(&NEVER_UP, port, message);
+        return context.of_port("NeverUp", port, message);
     }
     let alike = peers::among(context, port, |other| Some(other.is_active()));
     let (up, of) = (alike.iter().filter(|up| **up).count(), alike.len());
     let message = format!("{message}; of {of} rails like it {up} up");
-    let found = context.of_port(&LINK_UNPROVEN, port, message);
+    let found = context.of_port("LinkUnproven", port, message);
     found.with("up", up).with("alike", of)
 }
 
@@ -276,7 +258,7 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
         "{} is trained, so its cable is good, but was never configured this boot: no subnet manager has brought it up",
         port.subject
     );
-    let mut candidate = (context.of_port(&LINK_INIT, port, message))
+    let mut candidate = (context.of_port("LinkInit", port, message))
         .raised_after(context.policy.link_state.init_raise_after.0)
         .with("state", word(&state))
         .with("phys_state", word(&PhysState::LinkUp));
@@ -291,7 +273,7 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
 /// Whether a link is up: 1, or 0.
 pub const LINK_UP: Attribute = Attribute {
     name: UP,
-    reasons: &[(BUT_PEERS, &LINK_DOWN), (PEERS, &LINK_DOWN)],
+    reasons: &[(BUT_PEERS, "LinkDown"), (PEERS, "LinkDown")],
 };
 
 /// What shows that a port that is down should be up. With as many up as are configured, or as every
@@ -343,9 +325,9 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         return None;
     }
     let policy = &context.policy.link_state;
-    let say = |doc: &ReasonDoc, what: &str| {
+    let say = |reason: Reason, what: &str| {
         let message = format!("{} is active and {what}", port.subject);
-        (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
+        (context.of_port(reason, port, message)).raised_after(policy.address_raise_after.0)
     };
     let device = port.device;
     let missing = match device.uverbs {
@@ -355,10 +337,10 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         _ => false,
     };
     if missing && !kind::may_be_gvnic(device) {
-        return Some(say(&NO_UVERBS, "has no uverbs device"));
+        return Some(say("NoUverbs", "has no uverbs device"));
     }
     (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {
-        let mut found = say(&NO_LID, "has no LID");
+        let mut found = say("NoLid", "has no LID");
         if port.device.function != Function::Physical {
             // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
             (found.status, found.weight) = (Status::Degraded, Weight::Notice);
@@ -380,25 +362,25 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         return None;
     }
     let subject = &port.subject;
-    let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
+    let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let history = port.history?;
     let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
     let of_manager = "subnet manager's LID";
     let changes = [
-        (&LID_CHANGED, "LID", history.lid, link.lid),
-        (&SM_CHANGED, of_manager, history.sm_lid, link.sm_lid),
+        ("LidChanged", "LID", history.lid, link.lid),
+        (SM_CHANGED, of_manager, history.sm_lid, link.sm_lid),
     ];
-    let changed = changes.into_iter().find_map(|(doc, what, change, now)| {
+    let changed = changes.into_iter().find_map(|(reason, what, change, now)| {
         let ((at, before), now) = (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
         let ago = span_text(context.now.since(at));
         let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
-        let found = say(doc, message).raised_after(Duration::ZERO);
+        let found = say(reason, message).raised_after(Duration::ZERO);
         Some(found.with("was", before).with("is", now))
     });
     let orphan = || {
         let message = format!("{subject} is active and knows no subnet manager (SM LID 0)");
         let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;
-        none.then(|| say(&SM_CHANGED, message).raised_after(policy.address_raise_after.0))
+        none.then(|| say(SM_CHANGED, message).raised_after(policy.address_raise_after.0))
     };
     changed.or_else(orphan)
 }
@@ -407,7 +389,7 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 pub const LAYER: Shared = Shared {
     of: Attribute {
         name: "the port's mode",
-        reasons: &[(PAST_AND_PEERS, &WRONG_LINK_LAYER)],
+        reasons: &[(PAST_AND_PEERS, "WrongLinkLayer")],
     },
     evidence: "link_layer",
     observed: |_, port| layer_name(port.port.link_layer).map(Into::into),
@@ -430,7 +412,7 @@ fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     let (was, is) = (layer_name(was?)?, layer_name(is)?);
     let subject = &port.subject;
     let message = format!("{subject}: the port's mode is {is}, and was {was} earlier");
-    let found = (context.of_port(&WRONG_LINK_LAYER, port, message)).with("link_layer", is);
+    let found = (context.of_port("WrongLinkLayer", port, message)).with("link_layer", is);
     Some(found.expecting(was, Because::Remembered))
 }
 
@@ -471,7 +453,7 @@ fn judge_bond(
             let message = format!(
                 "{subject} stays up on one leg: {leg}, another leg of its bond, has no carrier"
             );
-            (context.candidate(&BOND_LEG_DOWN, about, message))
+            (context.candidate("BondLegDown", about, message))
                 .weighing(port.weight())
                 .with("leg", leg.as_str())
                 .with("legs", legs.len())

@@ -95,7 +95,11 @@ fn the_remedy_names_the_setting_and_the_port() {
         "{remedy}"
     );
     assert!(remedy.contains("`--rails-exclude mlx5_3/1`"), "{remedy}");
-    assert!(LINK_DOWN.remedy().contains(SOME_PORT));
+    assert!(
+        crate::check::ReasonDoc::of("LinkDown")
+            .remedy()
+            .contains(SOME_PORT)
+    );
 }
 
 #[test]

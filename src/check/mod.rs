@@ -2,52 +2,24 @@
 //! `debounce.rs` turns candidates into findings that are believed.
 //!
 //! # Adding a check
-//! 1. A new file with `check!`: its row, its reasons, and its tests below.
+//! 1. A new file with `check!`, its row, and its tests below.
 //! 2. Its line in [`CHECKS`].
-//! 3. Its texts in `texts.toml`.
+//! 3. Its reasons and texts in `checks.toml`.
 //! 4. Its thresholds in `policy.rs`, each with its source.
 //! 5. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
 
-/// A check's reasons as a table, in the order of its page: how bad as a rule, the name, the first action.
-/// `REASONS` are all of them. What people read of them is in `texts.toml`.
-macro_rules! reasons {
-    (@status failing) => { $crate::check::Status::Failing };
-    (@status degraded) => { $crate::check::Status::Degraded };
-    (@status notice) => { $crate::check::Status::Degraded };
-    (@status unknown) => { $crate::check::Status::Unknown };
-    (@status unknown_notice) => { $crate::check::Status::Unknown };
-    (@weight notice) => { $crate::check::Weight::Notice };
-    (@weight unknown_notice) => { $crate::check::Weight::Notice };
-    (@weight $moves:ident) => { $crate::check::Weight::Verdict };
-    ($($(#[$doc:meta])* $vis:vis $how:ident $name:ident = $reason:expr, $action:ident;)*) => {
-        $(
-            $(#[$doc])*
-            $vis const $name: $crate::check::ReasonDoc = $crate::check::ReasonDoc {
-                reason: $reason,
-                status: reasons!(@status $how),
-                weight: reasons!(@weight $how),
-                action: $crate::check::Action::$action,
-            };
-        )*
-        const REASONS: &[$crate::check::ReasonDoc] = &[$($name),*];
-    };
-}
-pub(crate) use reasons;
-
-/// A check's row for [`CHECKS`], and its reasons. The id is also the name of its section in the policy,
-/// which says how long it looks, unless a timing is given.
+/// A check's row for [`CHECKS`]. The id is also the name of its section in the policy, which says how long
+/// it looks, unless a timing is given.
 macro_rules! check {
     (@timing $id:ident) => { |policy| policy.$id.timing() };
     (@timing $id:ident $timing:expr) => { |_| $timing };
-    ($id:ident, $run:ident $(, $timing:expr)?; $($reasons:tt)*) => {
+    ($id:ident, $run:ident $(, $timing:expr)?) => {
         /// The row in the table.
         pub const CHECK: $crate::check::Check = $crate::check::Check {
             id: stringify!($id),
-            reasons: REASONS,
             timing: check!(@timing $id $($timing)?),
             run: $run,
         };
-        reasons! { $($reasons)* }
     };
 }
 
@@ -91,12 +63,12 @@ pub mod policy;
 pub mod port;
 pub mod preflight;
 pub mod profile;
+mod reason_docs;
 mod retransmission;
 mod rising;
 pub mod roles;
 mod source_health;
 mod sxid;
-mod texts;
 mod xid;
 pub mod xid_codes;
 pub mod xid_seen;
@@ -107,6 +79,7 @@ mod testing;
 pub use context::Context;
 pub use policy::Policy;
 pub use port::PortView;
+pub use reason_docs::{ReasonDoc, verdict_docs};
 
 use crate::units::Millis;
 use profile::Profile;
@@ -119,10 +92,11 @@ use std::time::Duration;
 pub const PASSES_WITHIN: &str = "passes_within_s";
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The sources cannot tell.
+    #[default]
     Unknown,
     /// It works with less.
     Degraded,
@@ -131,12 +105,13 @@ pub enum Status {
 }
 
 /// Whether a finding moves the node's verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// Shown, exported, but the verdict does not move: a storage port is down, a counter is blind.
     Notice,
     /// Counts: failing makes the node unready, degraded makes it degraded, unknown makes it unknown.
+    #[default]
     Verdict,
 }
 
@@ -203,6 +178,9 @@ pub struct Timing {
     pub clear_after: Duration,
 }
 
+/// A reason's name in CamelCase, out of `checks.toml`: `LinkDown`.
+pub type Reason = &'static str;
+
 /// What a check says of this moment, before any waiting.
 #[must_use]
 #[derive(Debug, Clone, PartialEq)]
@@ -214,7 +192,7 @@ pub struct Candidate {
     /// The same for people and labels: `mlx5_3/1`, `0000:17:00`.
     pub subject: String,
     /// Reason in CamelCase out of the check's closed list: `LinkDown`.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// Severity, before the debounce machine believes it.
     pub status: Status,
     /// Whether it moves the verdict.
@@ -274,26 +252,11 @@ impl Finding {
     }
 }
 
-/// One reason that a check can give.
-#[derive(Debug, Clone, Copy)]
-pub struct ReasonDoc {
-    /// CamelCase name; part of the interface, as alerts go by it.
-    pub reason: &'static str,
-    /// How bad it is as a rule.
-    pub status: Status,
-    /// Whether it moves the verdict as a rule (on rails and GPUs; never on other ports).
-    pub weight: Weight,
-    /// What a machine that repairs nodes is to do first.
-    pub action: Action,
-}
-
 /// A row of [`CHECKS`]: identity, documentation and the judging function.
 #[derive(Debug)]
 pub struct Check {
     /// Stable id such as `link_state`; label value, silence key and policy section.
     pub id: &'static str,
-    /// Every reason that it can give.
-    pub reasons: &'static [ReasonDoc],
     /// How long it looks where a candidate does not say otherwise.
     pub timing: fn(&Policy) -> Timing,
     /// Judges one moment; pure, so that the same context gives the same candidates.

@@ -3,16 +3,13 @@
 use super::expected::{PAST_AND_PEERS, Row, row};
 use super::{Candidate, Context, PortView};
 
-check! {
-    mtu, run;
-    degraded REDUCED = "MtuReduced", FixConfiguration;
-}
+check!(mtu, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let all = ROCE_MTU.of_rails(context);
     let judge = |rail| ROCE_MTU.judge(context, rail, &all);
     let mut found: Vec<Candidate> = context.rails().filter_map(judge).collect();
-    found.extend(context.unseen_on_rails(&[&REDUCED], |rail| {
+    found.extend(context.unseen_on_rails(&["MtuReduced"], |rail| {
         rail.is_roce() && rail.may_be_active() && mtu(rail).is_none()
     }));
     found
@@ -31,7 +28,11 @@ pub const ROCE_MTU: Row = Row {
     text: |mtu| format!("{mtu} bytes"),
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",
-    ..row("mtu", |_, port| mtu(port), &[(PAST_AND_PEERS, &REDUCED)])
+    ..row(
+        "mtu",
+        |_, port| mtu(port),
+        &[(PAST_AND_PEERS, "MtuReduced")],
+    )
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in

@@ -6,7 +6,7 @@ use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
 use super::nccl_suspect::{AT_ONCE, Suspect};
 use super::policy::JobEffect;
-use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight, nccl_pods};
+use super::{Action, Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
 use crate::observe::pod::{ContainerKey, Job};
 use crate::units::Millis;
@@ -16,16 +16,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-check! {
-    nccl_jobs, run, AT_ONCE;
-    notice FALLBACK = "NcclTcpFallback", FixConfiguration;
-    notice HANG = "NcclInitHang", FixConfiguration;
-    degraded HERE = "NcclFallbackRepeats", FixConfiguration;
-    notice RAIL = "NcclRailErrors", CheckSwitchPort;
-    notice NO_RDMA = nccl_pods::REASON, FixConfiguration;
-    notice DAEMON_MISSING = nccl_daemon::MISSING, FixConfiguration;
-    notice DAEMON_DOWN = nccl_daemon::DOWN, FixConfiguration;
-}
+check!(nccl_jobs, run, AT_ONCE);
 
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -189,14 +180,15 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let counts = container.of_job && policy.fallback == JobEffect::Degraded;
         let weight = Weight::counting_if(counts);
         if verdict.tcp_fallback == Fallback::Yes {
-            let mut candidate = of_container(context, &FALLBACK, container).weighing(weight);
+            let mut candidate =
+                of_container(context, "NcclTcpFallback", container).weighing(weight);
             if let Some(remedy) = verdict.remedies.first() {
                 candidate.remedy.clone_from(remedy);
             }
             found.push(candidate);
         }
         if verdict.init_hangs_since.is_some() {
-            found.push(of_container(context, &HANG, container));
+            found.push(of_container(context, "NcclInitHang", container));
         }
     }
     let ports = (context.ports().iter()).filter(|_| !jobs.containers.is_empty());
@@ -205,7 +197,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let several = jobs.fallback_namespaces >= NAMESPACES;
     if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row && several {
         let message = format!("the last {row} multi-node jobs here fell back to TCP");
-        let candidate = context.candidate(&HERE, ("node", "node"), message);
+        let candidate = context.candidate("NcclFallbackRepeats", ("node", "node"), message);
         found.push(candidate.with("jobs", row));
     }
     found.extend(pods(context, jobs));
@@ -223,7 +215,7 @@ fn rail(context: &Context<'_>, jobs: &Jobs, port: &PortView<'_>) -> Option<Candi
         .collect();
     let (device, names) = (&port.device.name, names.join(", "));
     let message = format!("jobs report RDMA errors on {device}: {names}");
-    let candidate = context.candidate(&RAIL, id, message);
+    let candidate = context.candidate("NcclRailErrors", id, message);
     let candidate = candidate.with("containers", errors.len());
     Some((candidate.with("lines", lines)).with("first", first.1.first.as_str()))
 }
@@ -235,8 +227,8 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
         (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     let no_rdma = no_rdma.map(|pod| {
         let id = (format!("pod {}", pod.subject), &pod.subject);
-        (context.candidate(&NO_RDMA, id, &pod.message))
-            .fix(NO_RDMA.action, &pod.remedy)
+        (context.candidate(nccl_pods::REASON, id, &pod.message))
+            .fix(Action::FixConfiguration, &pod.remedy)
             .with("gpus", pod.gpus)
             .with("resource", pod.resource.as_str())
     });
@@ -245,14 +237,14 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
     let troubles = jobs.daemon_troubles.iter();
     let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     found.extend(troubles.map(|pod| {
-        let (doc, timing) = match &pod.daemon {
-            None => (&DAEMON_MISSING, AT_ONCE),
-            Some(_) => (&DAEMON_DOWN, A_WHILE),
+        let (reason, timing) = match &pod.daemon {
+            None => (nccl_daemon::MISSING, AT_ONCE),
+            Some(_) => (nccl_daemon::DOWN, A_WHILE),
         };
         let id = (format!("daemon {}", pod.subject), &pod.subject);
         let (container, state) = pod.daemon.clone().unzip();
-        let found = (context.candidate(doc, id, &pod.message))
-            .fix(doc.action, &pod.remedy)
+        let found = (context.candidate(reason, id, &pod.message))
+            .fix(Action::FixConfiguration, &pod.remedy)
             .with_some("daemon", container)
             .with_some("state", state)
             .with("gpus", pod.gpus);
@@ -311,7 +303,7 @@ fn rail_errors<'a>(
 }
 
 /// A finding about a container's NCCL, with the lines behind it.
-fn of_container(context: &Context<'_>, doc: &ReasonDoc, container: &ContainerVerdict) -> Candidate {
+fn of_container(context: &Context<'_>, reason: Reason, container: &ContainerVerdict) -> Candidate {
     let (verdict, subject) = (&container.verdict, container.subject());
     let key = format!("{} {}", container.key.uid, container.key.container);
     let message = format!("{subject}: {}", verdict.summary);
@@ -320,7 +312,7 @@ fn of_container(context: &Context<'_>, doc: &ReasonDoc, container: &ContainerVer
     let lines: Vec<&str> = lines.map(|line| line.text.as_str()).collect();
     let via = serde_json::to_value(container.via).unwrap_or_default();
     let job = container.job.as_ref();
-    (context.candidate(doc, (key, subject), message))
+    (context.candidate(reason, (key, subject), message))
         .with("causes", causes.join(", "))
         .with("lines", lines.join(" | "))
         .with("via", via)

@@ -7,7 +7,7 @@
 mod evidence;
 
 use super::policy::Nccl;
-use super::{Candidate, Context, Timing};
+use super::{Candidate, Context, ReasonDoc, Timing};
 use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use evidence::{evidence, rate_text};
@@ -15,18 +15,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-check! {
-    nccl_suspect, run, AT_ONCE;
-    /// The finding about a suspect.
-    notice SUSPECT = "NcclSuspect", None;
-}
+check!(nccl_suspect, run, AT_ONCE);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let all = context.jobs.iter().flat_map(|jobs| jobs.suspects.values());
     let suspects = all.filter(|pod| pod.state == State::Suspect);
     let found = suspects.map(|pod| Candidate {
         evidence: pod.evidence.clone(),
-        ..context.candidate(&SUSPECT, (&pod.uid, pod.subject()), &pod.message)
+        ..context.candidate("NcclSuspect", (&pod.uid, pod.subject()), &pod.message)
     });
     found.collect()
 }
@@ -139,7 +135,7 @@ pub fn judge(
         if stood < policy.suspect_after.0 {
             (suspect.state, suspect.reason) = (State::Unknown, "Watching".into());
         } else {
-            suspect.remedy = SUSPECT.remedy().into();
+            suspect.remedy = ReasonDoc::of("NcclSuspect").remedy().into();
         }
     }
     if let Some(before) = before.filter(|before| before.state == suspect.state) {

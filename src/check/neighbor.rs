@@ -4,10 +4,7 @@ use super::{Candidate, Context, PortView};
 use crate::observe::lldp::Neighbor;
 use std::collections::BTreeMap;
 
-check! {
-    neighbor, run;
-    notice CHANGED = "NeighborChanged", CheckSwitchPort;
-}
+check!(neighbor, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = context.rails().filter(|rail| rail.is_active());
@@ -32,7 +29,7 @@ fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     let whose = whose.unwrap_or_default();
     let subject = cable(rail, interface);
     let message = format!("{subject} was connected to {was} and now is to {is}{whose}");
-    let found = context.of_port(&CHANGED, rail, message);
+    let found = context.of_port("NeighborChanged", rail, message);
     let found = found
         .with("was", was.to_string())
         .with("neighbor", is.to_string());
@@ -205,7 +202,7 @@ mod tests {
         assert_eq!(neighbors.filter(|known| *known).count(), 1);
         let of = |check: &crate::check::Check, i: usize| {
             let context = context.of_check(check);
-            let found = context.of_port(&CHANGED, &context.ports()[i], "what it is");
+            let found = context.of_port("NeighborChanged", &context.ports()[i], "what it is");
             (found.message, found.evidence.contains_key("neighbor"))
         };
         let named = "what it is; at the other end: leaf-0 swp1";

@@ -1,22 +1,11 @@
 //! What NICs' drivers say in the kernel log.
 
-use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Candidate, Context, PortView, Reason, ReasonDoc, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::Millis;
 
-check! {
-    nic_kernel, run;
-    failing HEALTH = "NicHealthCompromised", ResetDevice;
-    failing FATAL = "NicFatalError", ResetDevice;
-    degraded SYNDROME = "NicHealthIssue", ResetDevice;
-    degraded COMMAND_TIMEOUT = "NicCommandTimeout", ResetDevice;
-    degraded QUEUE_TIMEOUT = "NicQueueTimeout", ReloadDriver;
-    degraded HOT = "NicTemperature", CallProvider;
-    degraded MODULE = "NicModuleFault", ReseatCable;
-    notice UNPLUGGED = "NicCableUnplugged", ReseatCable;
-    notice POWER = "NicPower", None;
-}
+check!(nic_kernel, run);
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
@@ -27,7 +16,7 @@ const PLUGGED: &[Note] = &[Note::CablePlugged];
 const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
 
 /// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
-struct Rule(ReasonDoc, &'static [Note], &'static [Note], When);
+struct Rule(Reason, &'static [Note], &'static [Note], When);
 
 /// When a rule applies to what was said.
 enum When {
@@ -41,22 +30,32 @@ enum When {
 }
 
 const RULES: &[Rule] = &[
-    Rule(HEALTH, FAILED, OVER, When::Always),
+    Rule("NicHealthCompromised", FAILED, OVER, When::Always),
     // A recovery or reset that does not end: the port stays down.
-    Rule(HEALTH, &[Note::RecoveryStarted], OVER, When::StillDown),
-    Rule(FATAL, &[Note::FatalSensor], OVER, When::Always),
-    Rule(SYNDROME, &[Note::Syndrome], OVER, When::Always),
-    Rule(COMMAND_TIMEOUT, &[Note::CommandTimeout], OVER, When::Always),
-    Rule(QUEUE_TIMEOUT, &[Note::QueueTimeout], OVER, When::Always),
-    Rule(HOT, &[Note::Temperature], &[], When::Always),
-    Rule(MODULE, &[Note::ModuleFault], PLUGGED, When::Used),
     Rule(
-        UNPLUGGED,
+        "NicHealthCompromised",
+        &[Note::RecoveryStarted],
+        OVER,
+        When::StillDown,
+    ),
+    Rule("NicFatalError", &[Note::FatalSensor], OVER, When::Always),
+    Rule("NicHealthIssue", &[Note::Syndrome], OVER, When::Always),
+    Rule(
+        "NicCommandTimeout",
+        &[Note::CommandTimeout],
+        OVER,
+        When::Always,
+    ),
+    Rule("NicQueueTimeout", &[Note::QueueTimeout], OVER, When::Always),
+    Rule("NicTemperature", &[Note::Temperature], &[], When::Always),
+    Rule("NicModuleFault", &[Note::ModuleFault], PLUGGED, When::Used),
+    Rule(
+        "NicCableUnplugged",
         &[Note::CableUnplugged],
         LINKED,
         When::UsedAndLive,
     ),
-    Rule(POWER, &[Note::Power], &[], When::Always),
+    Rule("NicPower", &[Note::Power], &[], When::Always),
 ];
 
 /// The NIC that a log entry is about.
@@ -142,7 +141,7 @@ fn judge(
     context: &Context<'_>,
     (address, nic): (&str, &Nic),
     log: &DeviceLog,
-    Rule(doc, notes, taken_back_by, when): &Rule,
+    Rule(reason, notes, taken_back_by, when): &Rule,
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
     let latest = |notes: &[Note]| -> Option<&Seen> {
@@ -164,12 +163,12 @@ fn judge(
         return None;
     }
     // What makes a NIC unfit stands as long as its port is not up again.
-    let unfit = doc.status == Status::Failing && !nic.active;
+    let unfit = ReasonDoc::of(reason).status == Status::Failing && !nic.active;
     if !unfit && ago > policy.stands_for.0 {
         return None;
     }
     let message = format!("{} ({address}): {}", nic.name, said.text);
-    let mut candidate = (context.candidate(doc, (address, nic.name.as_str()), message))
+    let mut candidate = (context.candidate(reason, (address, nic.name.as_str()), message))
         .with("address", address)
         .with("count", said.count);
     // The port is up and its counters rise: it works as far as can be seen.

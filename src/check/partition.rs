@@ -8,13 +8,7 @@ use crate::observe::rdma::Function;
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
 const FULL: u16 = 0x8000;
 
-check! {
-    partition, run;
-    failing NONE = "NoPartition", FixConfiguration;
-    degraded LIMITED = "PartitionLimited", FixConfiguration;
-    notice ALL_LIMITED = "AllRailsLimited", FixConfiguration;
-    notice OTHER_KEY = "PartitionDiffers", None;
-}
+check!(partition, run);
 
 /// 2: full member, 1: limited.
 pub const MEMBERSHIP: Row = Row {
@@ -25,14 +19,14 @@ pub const MEMBERSHIP: Row = Row {
     ..row(
         "membership",
         |_, port| Some(if own_key(port)? & FULL == 0 { 1 } else { 2 }),
-        &[(PAST_AND_PEERS, &LIMITED)],
+        &[(PAST_AND_PEERS, "PartitionLimited")],
     )
 };
 
 pub const PARTITION: Shared = Shared {
     of: Attribute {
         name: "the partition of its first P_Key",
-        reasons: &[(PEERS, &OTHER_KEY)],
+        reasons: &[(PEERS, "PartitionDiffers")],
     },
     evidence: "pkey",
     observed: |_, port| Some(format!("{:#06x}", own_key(port)? | FULL)),
@@ -61,12 +55,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             if key(rail) == Some(0) {
                 let subject = &rail.subject;
                 let message = format!("{subject} is active in no partition: P_Key 0 is empty");
-                return Some(context.of_port(&NONE, rail, message).with("pkey", "0x0000"));
+                let found = context.of_port("NoPartition", rail, message);
+                return Some(found.with("pkey", "0x0000"));
             }
             MEMBERSHIP.judge(context, rail, &rights)
         })
         .collect();
-    found.extend(context.unseen_on_rails(&[&NONE, &LIMITED], |rail| {
+    let of_keys = ["NoPartition", "PartitionLimited"];
+    found.extend(context.unseen_on_rails(&of_keys, |rail| {
         rail.is_infiniband() && rail.may_be_active() && key(rail).is_none()
     }));
     for odd in PARTITION.judge(context, |_| true) {
@@ -81,7 +77,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             "all {} InfiniBand rails are limited members of their partition",
             rights.len()
         );
-        found.push(context.candidate(&ALL_LIMITED, ("node", "node"), message));
+        found.push(context.candidate("AllRailsLimited", ("node", "node"), message));
     }
     found
 }

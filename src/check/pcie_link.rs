@@ -13,15 +13,7 @@ use crate::observe::track::Track;
 use crate::units::span_text;
 use std::collections::BTreeMap;
 
-check! {
-    pcie_link, run;
-    degraded WIDTH = "PcieWidthReduced", CallProvider;
-    degraded SPEED = "PcieSpeedReduced", CallProvider;
-    degraded PATH_SLOW = "PciePathTooSlow", FixConfiguration;
-    degraded ERRORS = "PcieErrors", CallProvider;
-    notice CORRECTED = "PcieCorrectedErrors", None;
-    unknown_notice UNREADABLE = "PciUnreadable", FixConfiguration;
-}
+check!(pcie_link, run);
 
 /// What the slowest PCIe link between a NIC and the CPU carries, in bit/s.
 pub const PATH: Row = Row {
@@ -34,7 +26,7 @@ pub const PATH: Row = Row {
     ..row(
         "pcie",
         |context, port| path(context, port).map(|(rate, _)| rate),
-        &[(PAST_AND_PEERS, &PATH_SLOW)],
+        &[(PAST_AND_PEERS, "PciePathTooSlow")],
     )
 };
 
@@ -131,7 +123,7 @@ fn slow_path(
             "{} has a PCIe path of {carried} (least at {at}), and its port needs {rate}",
             rail.subject
         );
-        (context.of_port(&PATH_SLOW, rail, message))
+        (context.of_port("PciePathTooSlow", rail, message))
             .with("pcie_gbps", carried)
             .with("port_gbps", rate)
             .with("at", at)
@@ -165,7 +157,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
         // An empty key stands for every key of the check, so that no finding is cleared.
         let about = (WHOLE_NODE, "pci");
-        let unreadable = context.candidate(&UNREADABLE, about, "PCI facts are too old to go by");
+        let unreadable =
+            context.candidate("PciUnreadable", about, "PCI facts are too old to go by");
         return Vec::from_iter(context.snapshot.pci.is_some().then_some(unreadable));
     };
     let mut found = Vec::new();
@@ -184,7 +177,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
         let unread = function.current.value().is_none() || function.max.value().is_none();
         if unread {
-            found.extend([&WIDTH, &SPEED].map(|doc| context.unseen(doc, address.as_str())));
+            found.extend(
+                ["PcieWidthReduced", "PcieSpeedReduced"]
+                    .map(|doc| context.unseen(doc, address.as_str())),
+            );
         }
         found.extend(link.into_iter().chain(errors).map(|mut of| {
             of.key = format!("{address}{}", of.key);
@@ -202,7 +198,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let slow = |rail| slow_path(context, rail, &paths);
     let slow: Vec<Candidate> = rails.filter_map(slow).collect();
     found.extend(slow);
-    found.extend(context.unseen_on_rails(&[&PATH_SLOW], |rail| {
+    found.extend(context.unseen_on_rails(&["PciePathTooSlow"], |rail| {
         rail.may_be_active() && path(context, rail).is_none()
     }));
     found
@@ -255,8 +251,8 @@ fn judge_link(
     let narrow = best.width < 255 && now.width < best.width;
     let slow = !endpoint.gpu && (1..best.megatransfers).contains(&now.megatransfers);
     let doc = match (narrow, slow) {
-        (true, _) => &WIDTH,
-        (false, true) => &SPEED,
+        (true, _) => "PcieWidthReduced",
+        (false, true) => "PcieSpeedReduced",
         (false, false) => return None,
     };
     let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
@@ -290,7 +286,11 @@ fn judge_errors(
         })?;
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
         let corrected = severity == "correctable";
-        let doc = if corrected { &CORRECTED } else { &ERRORS };
+        let doc = if corrected {
+            "PcieCorrectedErrors"
+        } else {
+            "PcieErrors"
+        };
         let name = &endpoint.name;
         let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
         let found = context.candidate(doc, (" aer", subject), message);
@@ -306,7 +306,7 @@ fn judge_errors(
         let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
             let message = format!("{}: {}", endpoint.name, seen.text);
-            let found = context.candidate(&ERRORS, (" aer", subject), message);
+            let found = context.candidate("PcieErrors", (" aer", subject), message);
             found.with("reported_at", at).with("count", seen.count)
         })
     };

@@ -10,12 +10,7 @@ use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use std::time::Duration;
 
-check! {
-    flow_control, run;
-    degraded PFC_DIFFERS = "PfcDiffers", CheckSwitchPort;
-    degraded TRUST_DIFFERS = "TrustDiffers", CheckSwitchPort;
-    notice ETS_DIFFERS = "EtsDiffers", CheckSwitchPort;
-}
+check!(flow_control, run);
 
 /// 1: PFC is on for some priority.
 pub const ON: Row = Row {
@@ -25,7 +20,7 @@ pub const ON: Row = Row {
     ..row(
         "pfc",
         |context, port| Some(u64::from(settings(context, port)?.pfc_enabled? != 0)),
-        &[(PAST_AND_PEERS, &PFC_DIFFERS)],
+        &[(PAST_AND_PEERS, "PfcDiffers")],
     )
 };
 
@@ -37,7 +32,7 @@ pub const SHARED: &[Shared] = &[
             let bits = settings(context, port)?.pfc_enabled?;
             (bits != 0).then(|| format!("on for {}", list(bits)))
         },
-        ..shared("PFC", &[(PEERS, &PFC_DIFFERS)])
+        ..shared("PFC", &[(PEERS, "PfcDiffers")])
     },
     Shared {
         evidence: "trust",
@@ -47,7 +42,7 @@ pub const SHARED: &[Shared] = &[
             let trust = settings(context, port)?.trust;
             Some(word(&trust.or(mlx5.then_some(Trust::Pcp))?))
         },
-        ..shared("the trust state", &[(PEERS, &TRUST_DIFFERS)])
+        ..shared("the trust state", &[(PEERS, "TrustDiffers")])
     },
     Shared {
         evidence: "dscp_map",
@@ -56,7 +51,7 @@ pub const SHARED: &[Shared] = &[
             let map = map.map(|(dscp, priority)| format!("{dscp}:{priority}"));
             Some(map.collect::<Vec<_>>().join(",")).filter(|map| !map.is_empty())
         },
-        ..shared("the DSCP map", &[(PEERS, &TRUST_DIFFERS)])
+        ..shared("the DSCP map", &[(PEERS, "TrustDiffers")])
     },
     Shared {
         evidence: "ets",
@@ -67,7 +62,7 @@ pub const SHARED: &[Shared] = &[
                 dcb.ets_prio_tc?, dcb.ets_tc_bandwidth?
             ))
         },
-        ..shared("the share of each traffic class", &[(PEERS, &ETS_DIFFERS)])
+        ..shared("the share of each traffic class", &[(PEERS, "EtsDiffers")])
     },
 ];
 
@@ -98,12 +93,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = context.rails();
     let judge = |rail| ON.judge(context, rail, &on);
     let mut found: Vec<Candidate> = rails.filter_map(judge).collect();
-    found.extend(
-        context.unseen_on_rails(&[&PFC_DIFFERS, &TRUST_DIFFERS], |rail| {
-            let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
-            rail.is_roce() && rail.may_be_active() && !known
-        }),
-    );
+    let by_settings = ["PfcDiffers", "TrustDiffers"];
+    found.extend(context.unseen_on_rails(&by_settings, |rail| {
+        let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
+        rail.is_roce() && rail.may_be_active() && !known
+    }));
     let lossless = |rail: &PortView<'_>| majority(&of_peers(rail, &on)) == Some(1);
     for row in SHARED {
         for odd in row.judge(context, lossless) {

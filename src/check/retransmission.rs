@@ -1,35 +1,11 @@
 //! Losses as the transport sees them.
 
-use super::policy::LosslessExpectation;
-use super::rising::{Counters, Rise, Rule, counters_of};
-use super::{Candidate, Context, PortView, ReasonDoc, Weight, pfc};
+use super::policy::{Limit, LosslessExpectation};
+use super::rising::{Counters, Rise, counters_of};
+use super::{Candidate, Context, PortView, Reason, Weight, pfc};
 use std::time::Duration;
 
-check! {
-    retransmission, run;
-    degraded LOSS = "PacketLoss", CheckSwitchPort;
-    notice OUT_OF_ORDER = "OutOfOrder", None;
-    degraded TIMEOUTS = "AckTimeouts", CheckSwitchPort;
-    degraded RETRIES = "RetriesExceeded", CheckSwitchPort;
-    degraded EFA_RETRANSMITTED = "EfaRetransmissions", CallProvider;
-    notice EFA_REMOTE = "EfaRemoteImpaired", None;
-    degraded EFA_DROPPED = "EfaReceiveDrops", FixConfiguration;
-}
-
-const OUT_OF_ORDER_RULE: Rule = Rule(OUT_OF_ORDER, |policy| policy.retransmission.out_of_order);
-/// What a process that died elsewhere may cause, too. Not among them: `rnr_nak_retry_err`, whose retry
-/// limit was not exceeded, and `req_rnr_retries_exceeded`, where the receiver's program was too slow.
-const SUSPECTS: &[Rule] = &[
-    Rule(TIMEOUTS, |policy| policy.retransmission.timeout),
-    Rule(RETRIES, |policy| policy.retransmission.retries_exceeded),
-];
-const EFA: &[Rule] = &[
-    Rule(EFA_RETRANSMITTED, |policy| {
-        policy.retransmission.efa_retransmitted
-    }),
-    Rule(EFA_REMOTE, |policy| policy.retransmission.efa_remote),
-    Rule(EFA_DROPPED, |policy| policy.retransmission.efa_dropped),
-];
+check!(retransmission, run);
 
 /// Long enough to see whether something comes again, or has company.
 const COMPANY: Duration = Duration::from_secs(600);
@@ -43,18 +19,34 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
-    let rule = |rule: &Rule| Some(say(counters, &rule.0, &counters.breaks(rule)?));
+    let policy = &counters.context.policy.retransmission;
+    let rule = |(reason, limit): (Reason, Limit)| {
+        let rise = counters.above(counters_of(reason), limit)?;
+        Some(say(counters, reason, &rise))
+    };
     if counters.port.is_efa() {
-        return EFA.iter().filter_map(rule).collect();
+        let rules = [
+            ("EfaRetransmissions", policy.efa_retransmitted),
+            ("EfaRemoteImpaired", policy.efa_remote),
+            ("EfaReceiveDrops", policy.efa_dropped),
+        ];
+        return rules.into_iter().filter_map(rule).collect();
     }
-    let suspects = SUSPECTS.iter().filter_map(|suspect| {
+    // What a process that died elsewhere may cause, too. Not among them: `rnr_nak_retry_err`, whose retry
+    // limit was not exceeded, and `req_rnr_retries_exceeded`, where the receiver's program was too slow.
+    let suspects = [
+        ("AckTimeouts", policy.timeout),
+        ("RetriesExceeded", policy.retries_exceeded),
+    ];
+    let suspects = suspects.into_iter().filter_map(|suspect| {
         let mut candidate = rule(suspect)?;
-        if !has_company(counters, suspect.counters()) {
+        if !has_company(counters, counters_of(suspect.0)) {
             candidate.weight = Weight::Notice;
         }
         Some(candidate)
     });
-    let found = rule(&OUT_OF_ORDER_RULE).into_iter().chain(suspects);
+    let out_of_order = rule(("OutOfOrder", policy.out_of_order)).into_iter();
+    let found = out_of_order.chain(suspects);
     found.chain(loss(counters)).collect()
 }
 
@@ -62,7 +54,7 @@ fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
 fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let within = policy.loss.within.0;
-    let lost = counters.most(counters_of(LOSS.reason), within, None)?;
+    let lost = counters.most(counters_of("PacketLoss"), within, None)?;
     let sent = counters.by(counters_of("packets_sent"), within);
     let share = (sent > 0).then(|| lost.by as f64 / sent as f64);
     let many = lost.by > policy.loss.more_than;
@@ -76,7 +68,7 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
         (None, None) => (many, Weight::Notice),
         (Some(false) | None, _) => (much, Weight::Verdict),
     };
-    let mut candidate = judged.then(|| say(counters, &LOSS, &lost))?;
+    let mut candidate = judged.then(|| say(counters, "PacketLoss", &lost))?;
     candidate.weight = candidate.weight.min(weight);
     let share = share.map(|share| (share * 1e6).round() / 1e6);
     Some(candidate.with_some("share_of_packets", share))
@@ -98,12 +90,12 @@ fn is_lossless(context: &Context<'_>, port: &PortView<'_>) -> Option<bool> {
 
 /// Whether losses were seen with it, or it came before and now again.
 fn has_company(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
-    counters.by(counters_of(LOSS.reason), COMPANY) > 0
+    counters.by(counters_of("PacketLoss"), COMPANY) > 0
         || counters.by(names, AGAIN) > counters.by(names, COMPANY)
 }
 
-fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise<'_>) -> Candidate {
-    (counters.candidate(doc, rise, &rise.text())).with("over_seconds", rise.over.as_secs())
+fn say(counters: &Counters<'_, '_>, reason: Reason, rise: &Rise<'_>) -> Candidate {
+    (counters.candidate(reason, rise, &rise.text())).with("over_seconds", rise.over.as_secs())
 }
 
 #[cfg(test)]

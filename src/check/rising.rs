@@ -1,7 +1,7 @@
-//! Counters that rise faster than a limit allows: rules as rows, and the one function that judges them.
+//! Counters that rise faster than a limit allows: how they are judged.
 
-use super::policy::{Limit, Policy};
-use super::{Candidate, Context, PortView, ReasonDoc};
+use super::policy::Limit;
+use super::{Candidate, Context, PortView, Reason};
 use crate::data_files::embedded;
 use crate::observe::track::{Increase, Track};
 use crate::units::{Millis, span_text};
@@ -9,18 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// One rule: the reason for any of its counters rising by more than the limit, and the setting that is
-/// the limit.
-pub(super) struct Rule(pub ReasonDoc, pub fn(&Policy) -> Limit);
-
-impl Rule {
-    /// The counters that tell of the reason.
-    pub fn counters(&self) -> &'static [&'static str] {
-        counters_of(self.0.reason)
-    }
-}
-
-/// Counters by what they tell of: `counters.toml`.
+/// Counters by the reason, or whatever else they tell of: `counters.toml`.
 pub(super) fn counters_of(what: &str) -> &'static [&'static str] {
     static ALL: LazyLock<BTreeMap<&str, Vec<&str>>> =
         LazyLock::new(|| embedded(include_str!("counters.toml")));
@@ -91,9 +80,10 @@ impl<'a, 'p> Counters<'a, 'p> {
         (rise.by > limit.more_than).then_some(rise)
     }
 
-    /// A rule's counter above its limit.
-    pub fn breaks(&self, rule: &Rule) -> Option<Rise<'static>> {
-        self.above(rule.counters(), (rule.1)(self.context.policy))
+    /// The finding, if one of the reason's own counters rose by more than the limit.
+    pub fn judge(&self, reason: Reason, limit: Limit) -> Option<Candidate> {
+        let rise = self.above(counters_of(reason), limit)?;
+        Some(self.candidate(reason, &rise, &rise.text()))
     }
 
     /// By how much a counter or statistic rose within the last `within`; 0 where that is not known.
@@ -102,9 +92,9 @@ impl<'a, 'p> Counters<'a, 'p> {
     }
 
     /// The finding about a counter that rose; a notice where the port is not a rail.
-    pub fn candidate(&self, doc: &ReasonDoc, rise: &Rise<'_>, message: &str) -> Candidate {
+    pub fn candidate(&self, reason: Reason, rise: &Rise<'_>, message: &str) -> Candidate {
         let message = format!("{}: {message}", self.port.subject);
-        (self.context.of_port(doc, self.port, message))
+        (self.context.of_port(reason, self.port, message))
             .with("counter", rise.name)
             .with("increase", rise.by)
     }

@@ -10,14 +10,7 @@ use crate::observe::snapshot::SourceHealth;
 use crate::units::{DeviceKey, PortKey, span_text};
 use std::time::Duration;
 
-check! {
-    source_health, run;
-    unknown STALLED = "SourceStalled", Reboot;
-    unknown_notice FAILING = "SourceFailing", FixConfiguration;
-    unknown LOG_BLIND = "KernelLogBlind", FixConfiguration;
-    unknown_notice LOG_LOST = "KernelLogLost", FixConfiguration;
-    unknown_notice COUNTERS_REFUSED = "CountersRefused", None;
-}
+check!(source_health, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judge = |health: &SourceHealth| match &*health.source {
@@ -40,7 +33,7 @@ fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candid
         let subject = format!("{}/{}", context.device_name(&key.device), key.port);
         let message = format!("{subject}: its PMA counters are refused to this function");
         let about = (format!("refused {key}"), subject);
-        context.candidate(&COUNTERS_REFUSED, about, message)
+        context.candidate("CountersRefused", about, message)
     })
 }
 
@@ -66,7 +59,7 @@ fn failing(
     let policy = &context.policy.source_health;
     let message = format!("{about} cannot be read: {}", fault.detail);
     let kind = serde_json::to_value(fault.kind).unwrap_or_default();
-    (context.candidate(&FAILING, (key, about), message))
+    (context.candidate("SourceFailing", (key, about), message))
         .raised_after(policy.failing_raise_after.0)
         .with("source", source)
         .with("kind", kind)
@@ -85,7 +78,7 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
         let rail = &*health.source == "link" && rail_keys(context.roles).any(is);
         let message = format!("reading {about} makes no progress");
         return Some(
-            (context.candidate(&STALLED, (key, about), message))
+            (context.candidate("SourceStalled", (key, about), message))
                 .weighing(Weight::counting_if(rail))
                 .with("source", &*health.source)
                 .with("stalled_at_ms", since.0),
@@ -119,7 +112,7 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
     let blind = context.snapshot.live && gpus > 0;
     let subject = ("kernel_log", "kernel_log");
     let message = format!("the kernel log cannot be read: {why}");
-    let found = (context.candidate(&LOG_BLIND, subject, message))
+    let found = (context.candidate("KernelLogBlind", subject, message))
         .weighing(Weight::counting_if(blind))
         .with("gpus", gpus)
         .with("live", context.snapshot.live);
@@ -142,7 +135,7 @@ fn log_lost(context: &Context<'_>) -> Option<Candidate> {
     let span = span_text(policy.lost_for.0);
     let message = format!("{lost} kernel-log records were overwritten unread within {span}");
     let subject = ("kernel_log lost", "kernel_log");
-    let candidate = context.candidate(&LOG_LOST, subject, message);
+    let candidate = context.candidate("KernelLogLost", subject, message);
     Some(candidate.with("records", lost))
 }
 

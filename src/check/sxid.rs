@@ -3,11 +3,7 @@
 use super::{Candidate, Context, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
-check! {
-    sxid, run;
-    failing FATAL = "SxidFatal", Reboot;
-    notice NONFATAL = "SxidNonfatal", None;
-}
+check!(sxid, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.sxid;
@@ -18,9 +14,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let quiet = context.policy.xid.quiet.0;
         let reloaded = driver_reload::of_switch(context, slot)
             .filter(|at| context.now.since(last_fatal.unwrap_or(*at).max(*at)) >= quiet);
-        for (doc, fatal, stands_for) in [
-            (FATAL, true, policy.fatal_for),
-            (NONFATAL, false, Some(policy.nonfatal_for)),
+        for (reason, fatal, stands_for) in [
+            ("SxidFatal", true, policy.fatal_for),
+            ("SxidNonfatal", false, Some(policy.nonfatal_for)),
         ] {
             let stands = |error: &SwitchError| {
                 let last = error.seen.last;
@@ -37,7 +33,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             let count = errors.count();
             let message = format!("NVSwitch {subject}: SXid {code}, {count} codes in all");
             found.push(
-                (context.candidate(&doc, (slot.as_str(), subject), message))
+                (context.candidate(reason, (slot.as_str(), subject), message))
                     .with("sxid", *code)
                     .with("count", newest.seen.count)
                     .with("line", newest.seen.text.as_str()),

@@ -354,7 +354,7 @@ impl Node {
             assert_eq!(candidate.check, check.id);
             assert!(
                 check
-                    .reasons
+                    .reasons()
                     .iter()
                     .any(|doc| doc.reason == candidate.reason),
                 "{} is not among the reasons of {}",

@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Action, Candidate, Context, ReasonDoc, Status, driver_reload};
+use super::{Action, Candidate, Context, Reason, Status, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -13,14 +13,7 @@ const RECOVERY_CODE: u32 = 154;
 /// Codes that follow from another one on the same GPU.
 const SYMPATHETIC: &[u32] = &[43, 45, 94, 95];
 
-check! {
-    xid, run;
-    failing FATAL = "XidFatal", ResetDevice;
-    failing RECOVERY = "GpuRecoveryRequired", ResetDevice;
-    degraded DEGRADED = "XidDegraded", ResetDevice;
-    notice UNKNOWN = "XidUnknown", None;
-    notice STORM = "XidStorm", None;
-}
+check!(xid, run);
 
 /// One code that stands on one GPU.
 struct Standing<'a> {
@@ -40,14 +33,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let (stormy, own): (Vec<&Standing<'_>>, Vec<_>) =
             standing.iter().partition(|xid| storms.contains(&xid.code));
         let advice = advice(context, gpu);
-        for (doc, wanted) in [
-            (FATAL, Disposition::Fatal),
-            (DEGRADED, Disposition::Degraded),
-            (UNKNOWN, Disposition::Report),
+        for (reason, wanted) in [
+            ("XidFatal", Disposition::Fatal),
+            ("XidDegraded", Disposition::Degraded),
+            ("XidUnknown", Disposition::Report),
         ] {
             let mut of = own.clone();
             of.retain(|xid| xid.ruling.disposition == wanted);
-            let mut candidate = say(context, slot, doc, &of);
+            let mut candidate = say(context, slot, reason, &of);
             if let (Some(candidate), Some(advice)) = (&mut candidate, &advice)
                 && wanted != Disposition::Report
             {
@@ -55,7 +48,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             }
             found.extend(candidate);
         }
-        found.extend(say(context, slot, STORM, &stormy));
+        found.extend(say(context, slot, "XidStorm", &stormy));
         found.extend(recovery(context, slot, gpu));
     }
     found
@@ -161,7 +154,7 @@ fn storms<'a>(
 fn say(
     context: &Context<'_>,
     slot: &str,
-    doc: ReasonDoc,
+    reason: Reason,
     xids: &[&Standing<'_>],
 ) -> Option<Candidate> {
     let newest = xids.iter().max_by_key(|xid| xid.log.seen.last)?;
@@ -169,11 +162,11 @@ fn say(
     let codes: Vec<String> = xids.iter().take(8).map(code).collect();
     let count: u64 = xids.iter().map(|xid| xid.log.seen.count).sum();
     let message = format!("{}: {}", context.gpu_name(subject(slot)), codes.join(", "));
-    let mut candidate = (context.candidate(&doc, (slot, subject(slot)), message))
+    let mut candidate = (context.candidate(reason, (slot, subject(slot)), message))
         .with("xid", newest.code)
         .with("count", count)
         .with("line", newest.log.seen.text.as_str());
-    if doc.reason != STORM.reason {
+    if reason != "XidStorm" {
         candidate = candidate.fix(newest.ruling.action, newest.ruling.remedy);
     }
     Some(candidate.with_some("process", newest.log.process.as_deref()))
@@ -225,7 +218,7 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
     let wish = xid_codes::recovery(action).what.as_str();
     let name = context.gpu_name(subject);
     let message = format!("{name}: the driver asks for {wish} (Xid 154)");
-    let mut candidate = (context.candidate(&RECOVERY, (slot, subject), message))
+    let mut candidate = (context.candidate("GpuRecoveryRequired", (slot, subject), message))
         .with("xid", RECOVERY_CODE)
         .with("action", wish);
     candidate.status = status;

@@ -5,9 +5,9 @@ use super::names;
 use super::node::Condition;
 use super::settings::{ClusterSettings, Mode};
 use crate::check::gpudirect::Path;
+use crate::check::verdict_docs;
 use crate::check::{Finding, Weight};
 use crate::observe::rdma::LinkLayer;
-use crate::readiness::VERDICT_DOCS;
 use crate::report::port_view::{self, PortView};
 use crate::report::{Report, Role, State, Tainting};
 use crate::units::cut;
@@ -231,7 +231,7 @@ fn message(report: &Report) -> String {
 
 /// The remedy of a reason that comes without a finding.
 fn remedy(reason: &str) -> Option<&'static str> {
-    let mut docs = VERDICT_DOCS.iter();
+    let mut docs = verdict_docs().iter();
     docs.find(|doc| doc.reason == reason)
         .map(|doc| doc.remedy())
 }

@@ -17,7 +17,7 @@ pub fn targets<'a>(
     let (mut targets, mut complaints) = (BTreeSet::new(), Vec::new());
     for word in words {
         let gives = |check: &&crate::check::Check| {
-            check.id == word || check.reasons.iter().any(|doc| doc.reason == word)
+            check.id == word || check.reasons().iter().any(|doc| doc.reason == word)
         };
         let checks: Vec<&str> = CHECKS.iter().filter(gives).map(|check| check.id).collect();
         match (word, checks.is_empty()) {

@@ -39,8 +39,8 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
     let snapshot = &report.snapshot;
     let notes = readiness::explained(&report.reasons).map(|doc| {
         object! {
-            reason: doc.reason,
-            message: doc.meaning(),
+            reason: &doc.reason,
+            message: &doc.meaning,
             remedy: doc.remedy(),
             action: doc.action,
         }

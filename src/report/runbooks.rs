@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_one_page() {
-        let reasons = check::CHECKS.iter().flat_map(|check| check.reasons);
+        let reasons = check::CHECKS.iter().flat_map(|check| check.reasons());
         let without: Vec<&str> = reasons
-            .map(|doc| doc.reason)
+            .map(|doc| doc.reason.as_str())
             .filter(|reason| page_of(reason).is_none())
             .collect();
         assert!(
@@ -180,9 +180,13 @@ mod tests {
     fn pages_are_about_reasons_that_exist() {
         let known: BTreeSet<&str> = check::CHECKS
             .iter()
-            .flat_map(|check| check.reasons)
-            .map(|doc| doc.reason)
-            .chain(crate::readiness::VERDICT_DOCS.iter().map(|doc| doc.reason))
+            .flat_map(|check| check.reasons())
+            .map(|doc| doc.reason.as_str())
+            .chain(
+                crate::check::verdict_docs()
+                    .iter()
+                    .map(|doc| doc.reason.as_str()),
+            )
             .collect();
         for page in RUNBOOKS {
             for reason in page.reasons() {

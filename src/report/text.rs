@@ -105,7 +105,7 @@ fn headline(page: &mut Page, report: &Report) {
     let sentence = format!("{}{reasons}{since}{young}", report.node);
     page.wrapped(&lead, word.len() + 2, &sentence);
     for doc in readiness::explained(&report.reasons) {
-        page.wrapped("  ", 2, doc.meaning());
+        page.wrapped("  ", 2, &doc.meaning);
         page.wrapped("  fix:  ", 8, doc.remedy());
     }
 }

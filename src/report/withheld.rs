@@ -30,7 +30,7 @@ impl Report {
                 finding.key = format!("pod {number}");
             }
             conceal(&mut finding.subject);
-            finding.message = doc.meaning().into();
+            finding.message.clone_from(&doc.meaning);
             finding.remedy = doc.remedy().into();
             finding.evidence.clear();
         }
@@ -44,7 +44,7 @@ impl Report {
             if let Some(doc) = of_pods(&what.check, &what.reason) {
                 conceal(&mut what.subject);
                 if let Some(message) = message {
-                    *message = doc.meaning().into();
+                    message.clone_from(&doc.meaning);
                 }
             }
         }
@@ -56,7 +56,7 @@ impl Report {
 /// The words for a finding of a check that speaks of pods.
 fn of_pods(check: &str, reason: &str) -> Option<&'static ReasonDoc> {
     let of = OF_PODS.iter().find(|of| of.id == check)?;
-    of.reasons.iter().find(|doc| doc.reason == reason)
+    of.reasons().iter().find(|doc| doc.reason == reason)
 }
 
 /// Whether it is not a port (`mlx5_0/1`) or the node.

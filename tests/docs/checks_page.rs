@@ -1,8 +1,8 @@
 //! The page of checks, out of their table.
 
 use selvage::check::expected::{Attribute, Because};
+use selvage::check::verdict_docs;
 use selvage::check::{CHECKS, Check, ReasonDoc, Weight, attributes, word};
-use selvage::readiness::VERDICT_DOCS;
 use std::fmt::Write as _;
 
 /// docs/checks.md.
@@ -25,7 +25,7 @@ pub fn checks_markdown() -> String {
     );
     for check in CHECKS {
         let reasons: Vec<String> = check
-            .reasons
+            .reasons()
             .iter()
             .map(|doc| format!("`{}`", doc.reason))
             .collect();
@@ -66,7 +66,7 @@ pub fn checks_markdown() -> String {
 fn expectation(page: &mut String, attribute: &Attribute) {
     use Because::{Configured, Peers, Remembered, Shape};
     let cells = [Configured, Shape, Remembered, Peers].map(|because| {
-        let doc = attribute.reason(because);
+        let doc = attribute.reason(because).map(ReasonDoc::of);
         doc.map_or_else(String::new, |doc| {
             format!("`{}`: {}", doc.reason, status(doc))
         })
@@ -91,13 +91,13 @@ fn section(page: &mut String, check: &Check) {
         check.title(),
         check.what()
     );
-    for doc in check.reasons {
+    for doc in check.reasons() {
         let (status, action) = (status(doc), word(&doc.action));
         let _ = writeln!(
             page,
             "| `{}` | {status} | {} | {} | `{action}` |",
             doc.reason,
-            doc.meaning().replace('|', "\\|"),
+            doc.meaning.replace('|', "\\|"),
             doc.remedy().replace('|', "\\|"),
         );
     }
@@ -114,12 +114,12 @@ const FACTS_OF_READY: &str = "\
 
 /// The reasons that no finding brings.
 fn verdict_markdown() -> String {
-    let rows = VERDICT_DOCS.iter().map(|doc| {
+    let rows = verdict_docs().iter().map(|doc| {
         let action = word(&doc.action);
         format!(
             "| `{}` | {} | {} | `{action}` |\n",
             doc.reason,
-            doc.meaning(),
+            doc.meaning,
             doc.remedy()
         )
     });

@@ -10,22 +10,12 @@ mod vfs;
 
 use super::expected::{Attribute, Because, Sources};
 use super::profile::{Fabric, Sure};
-use super::{Candidate, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Context, Reason, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
 
-check! {
-    promised, run;
-    degraded FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider;
-    notice MISSING = "ResourceMissing", FixConfiguration;
-    degraded FEWER = "ResourceFewerThanDevices", FixConfiguration;
-    degraded MORE = "ResourceMoreThanDevices", FixConfiguration;
-    notice RATIO = "ResourceRatio", FixConfiguration;
-    notice GPU_MISMATCH = "GpuResourceMismatch", FixConfiguration;
-    pub(super) notice WITHOUT_VERBS = "VfsWithoutVerbs", FixConfiguration;
-    pub(super) notice LINK_DISABLED = "VfLinkDisabled", FixConfiguration;
-}
+check!(promised, run);
 
 /// A resource, promised and present.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -57,14 +47,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn say(context: &Context<'_>, doc: &ReasonDoc, name: &str, message: String) -> Candidate {
-    context.candidate(doc, (name, name), message)
+fn say(context: &Context<'_>, reason: Reason, name: &str, message: String) -> Candidate {
+    context.candidate(reason, (name, name), message)
 }
 
 /// How many rails such a machine has. Fewer than are configured is device_missing's.
 pub const SHAPE_RAILS: Attribute = Attribute {
     name: "rails of the machine",
-    reasons: &[(&[Because::Shape], &FEWER_THAN_PROMISED)],
+    reasons: &[(&[Because::Shape], "FewerDevicesThanPromised")],
 };
 
 /// Rails of this boot against the shape's. As well as what excuses fewer rails, NICs without an RDMA device
@@ -96,7 +86,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
             _ => "some did not come up",
         }
     );
-    let found = say(context, short.doc, "rails", message)
+    let found = say(context, short.reason, "rails", message)
         .with("rails", profile.rails)
         .with("promised", promised)
         .with("profile", shape.name);
@@ -129,7 +119,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
             let message = format!(
                 "{rails} rails are there, and the Node offers no {named}: pods run here without RDMA"
             );
-            let found = say(context, &MISSING, named, message);
+            let found = say(context, "ResourceMissing", named, message);
             found.weighing(Weight::Verdict).with("rails", rails)
         });
     }
@@ -144,7 +134,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         "{rails} rails are there and GPUs are offered, but no RDMA resource: pods run here without RDMA, unless they have claims (DRA) or the host's network"
     );
     let usual = profile.shape.and_then(|shape| shape.resources.first());
-    let found = say(context, &MISSING, "rdma", message).with("rails", rails);
+    let found = say(context, "ResourceMissing", "rdma", message).with("rails", rails);
     Some(found.with_some("usual", usual.map(|(usual, _)| *usual)))
 }
 

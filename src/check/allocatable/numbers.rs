@@ -1,11 +1,14 @@
 //! The number that the Node tells of a resource, against what there is of it.
 
 use super::resources::{Present, is_for_rdma, present};
-use super::{Candidate, Context, FEWER, GPU_MISMATCH, MORE, NodeResources, RATIO, say};
+use super::{Candidate, Context, NodeResources, say};
 use crate::check::profile::Shape;
-use crate::check::{ReasonDoc, Weight};
+use crate::check::{Reason, Weight};
 use crate::observe::node_resources::{Offered, is_whole_gpus};
 use crate::observe::pod::is_gpu_resource;
+
+const FEWER: Reason = "ResourceFewerThanDevices";
+const MORE: Reason = "ResourceMoreThanDevices";
 
 pub(super) fn of_resource(
     context: &Context<'_>,
@@ -18,8 +21,8 @@ pub(super) fn of_resource(
         return gpus(context, offer, name, allocatable);
     }
     let (size, rails) = (offered.size(), context.rails().count() as u64);
-    let told = |doc, message| {
-        let found = say(context, doc, name, message).with("allocatable", allocatable);
+    let told = |reason, message| {
+        let found = say(context, reason, name, message).with("allocatable", allocatable);
         found.with_some("capacity", offered.capacity)
     };
     let present = present(context, name, size);
@@ -29,30 +32,30 @@ pub(super) fn of_resource(
         let message = format!(
             "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"
         );
-        let found = told(&FEWER, message).with("had", size);
+        let found = told(FEWER, message).with("had", size);
         return Some(found.with("devices", present.exactly().unwrap_or(rails)));
     }
     if for_rdma
         && rails > 0
         && matches!(present, Present::AtMost(most) if (rails + 1..=most).contains(&allocatable))
     {
-        let found = told(&RATIO, String::new()).with("devices", rails);
+        let found = told("ResourceRatio", String::new()).with("devices", rails);
         return ratio(context, name, (allocatable, rails), found);
     }
     if present == Present::NotTold && rails > 0 && allocatable > 0 {
         let (shape, usual) = in_a_guest(context, name).filter(|(_, of)| *of != allocatable)?;
         // The plugin's owner may have split the functions into pools of other names.
-        let (doc, is) = match allocatable < usual {
-            true => (&FEWER, "offered"),
-            false => (&MORE, "promised"),
+        let (reason, is) = match allocatable < usual {
+            true => (FEWER, "offered"),
+            false => (MORE, "promised"),
         };
         let shape = shape.name;
         let message = format!("{allocatable} of {name} are {is}, where {shape} has {usual}");
-        let found = told(doc, message).weighing(Weight::Notice);
+        let found = told(reason, message).weighing(Weight::Notice);
         return Some(found.with("usual", usual).with("profile", shape));
     }
-    let (doc, counts, devices, message) = another(context, name, (allocatable, rails), present)?;
-    let found = told(doc, message).weighing(Weight::counting_if(counts));
+    let (reason, counts, devices, message) = another(context, name, (allocatable, rails), present)?;
+    let found = told(reason, message).weighing(Weight::counting_if(counts));
     Some(found.with("devices", devices))
 }
 
@@ -63,12 +66,12 @@ fn another(
     name: &str,
     (offered, rails): (u64, u64),
     present: Present,
-) -> Option<(&'static ReasonDoc, bool, u64, String)> {
+) -> Option<(Reason, bool, u64, String)> {
     let promised = format!("{offered} of {name} are promised");
     let for_rdma = is_for_rdma(name);
     Some(match present {
         Present::Exactly(have) if offered > have => (
-            &MORE,
+            MORE,
             true,
             have,
             format!("{promised}, and {have} are there"),
@@ -83,22 +86,22 @@ fn another(
             // it is unknown whether a plugin should be there (DRA).
             let short = usual(context, name).is_some_and(|(_, usual)| offered < usual);
             let message = format!("{few} offered, and {have} are there");
-            (&FEWER, offered > 0 && short, have, message)
+            (FEWER, offered > 0 && short, have, message)
         }
         Present::AtMost(most) if offered > most => {
             let message = format!("{promised}, and {most} functions are there that could be meant");
             // The shared device plugin's names are free, and so is its number of slots.
-            (&MORE, !name.starts_with("rdma/"), most, message)
+            (MORE, !name.starts_with("rdma/"), most, message)
         }
         // A pool may be meant to be smaller.
         Present::AtMost(_) if for_rdma && (1..rails).contains(&offered) => {
             let message = format!("{offered} of {name} are offered, and {rails} rails are there");
-            (&FEWER, false, rails, message)
+            (FEWER, false, rails, message)
         }
         Present::Slots if for_rdma && offered > 0 && none_there(context) => {
             let message =
                 format!("{offered} slots of {name} are promised, and no RDMA device is there");
-            (&MORE, true, 0, message)
+            (MORE, true, 0, message)
         }
         _ => return None,
     })
@@ -164,6 +167,6 @@ fn gpus(
         return None;
     }
     let message = format!("{allocatable} of {name} are offered, and {have} GPUs are on the bus");
-    let found = say(context, &GPU_MISMATCH, name, message).with("allocatable", allocatable);
+    let found = say(context, "GpuResourceMismatch", name, message).with("allocatable", allocatable);
     Some(found.with("devices", have))
 }

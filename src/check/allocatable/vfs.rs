@@ -1,6 +1,6 @@
 //! Virtual functions that cannot be what a resource stands for.
 
-use super::{Candidate, Context, LINK_DISABLED, NodeResources, WITHOUT_VERBS, is_for_rdma, say};
+use super::{Candidate, Context, NodeResources, is_for_rdma, say};
 use crate::check::{PortView, Weight};
 use crate::observe::node_resources::is_shared_by_name;
 use crate::observe::pci::gives_away;
@@ -36,7 +36,7 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Opt
         "{without} of {all} virtual functions of the rails are bound to vfio-pci and have no verbs, while {name} is offered"
     );
     // With others left, it is unknown which of them the resource is.
-    let found = say(context, &WITHOUT_VERBS, name, message)
+    let found = say(context, "VfsWithoutVerbs", name, message)
         .weighing(Weight::counting_if(without == all && offered <= all))
         .with("without_verbs", without);
     Some(found.with("functions", all))
@@ -80,7 +80,7 @@ pub(super) fn link_disabled(context: &Context<'_>, offer: &NodeResources) -> Opt
     let functions = context.pci().map_or(0, |pci| {
         pci.sriov.values().map(|pf| u64::from(pf.enabled)).sum()
     });
-    let found = say(context, &LINK_DISABLED, name, message)
+    let found = say(context, "VfLinkDisabled", name, message)
         .weighing(Weight::counting_if(wholly && offered <= all.max(functions)))
         .with("disabled", disabled);
     Some(found.with("functions", all))

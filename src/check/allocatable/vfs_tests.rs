@@ -64,7 +64,7 @@ fn put(node: &mut Node, interface: &str, value: Reading<VfLinks>) {
 /// What is said of links, and how heavily.
 fn judged(node: &Node) -> Option<(String, Weight)> {
     let found = node.run(&CHECK).into_iter();
-    let mut found = found.filter(|found| found.reason == LINK_DISABLED.reason);
+    let mut found = found.filter(|found| found.reason == "VfLinkDisabled");
     let first = found.next()?;
     assert_eq!(found.next(), None);
     assert_eq!((first.status, &*first.subject), (Status::Degraded, POOL));

@@ -1,6 +1,5 @@
 //! GPUs that are on the bus and dead by the NVIDIA driver's own words, where it printed no Xid.
 
-use super::GPU_INIT_FAILED;
 use crate::check::expected::is_driven;
 use crate::check::{Candidate, Context};
 use crate::observe::kernel::Note;
@@ -40,7 +39,7 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         }
         let message = format!("{}: {}", context.gpu_name(&subject), said.text);
         found.push(
-            (context.candidate(&GPU_INIT_FAILED, (format!("{slot} log"), subject), message))
+            (context.candidate("GpuInitFailed", (format!("{slot} log"), subject), message))
                 .with("address", slot)
                 .with("count", said.count),
         );

@@ -1,7 +1,6 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
-use super::RAIL_WITHOUT_DRIVER;
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Candidate, Context, Status, Weight};
@@ -74,7 +73,7 @@ fn without_driver(
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let (status, raise_after) = match (nic.unseen, any_up, certain) {
-        (false, true, _) => (RAIL_WITHOUT_DRIVER.status, policy.expected_raise_after),
+        (false, true, _) => (Status::Degraded, policy.expected_raise_after),
         (false, false, true) => (Status::Failing, policy.driver_grace),
         _ => (Status::Unknown, policy.expected_raise_after),
     };
@@ -86,7 +85,7 @@ fn without_driver(
         "NIC {address} ({}){place} has no RDMA device: {why}",
         nic.id
     );
-    let mut found = (context.candidate(&RAIL_WITHOUT_DRIVER, about, message))
+    let mut found = (context.candidate("RailWithoutDriver", about, message))
         .weighing(weight)
         .raised_after(raise_after.0)
         .with("address", address)
