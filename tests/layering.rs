@@ -36,6 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "glob",
             "observe",
             "readiness",
+            "settings_macro",
             "units",
         ],
     ),
