@@ -31,7 +31,10 @@ impl Rendered {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.0 != shown {
             let cluster = shown.as_ref().and_then(|(_, status)| status.as_deref());
-            *kept = (shown.clone(), metrics::encode_report(report, cluster, detail));
+            *kept = (
+                shown.clone(),
+                metrics::encode_report(report, cluster, detail),
+            );
         }
         kept.1.clone()
     }
