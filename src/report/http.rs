@@ -42,9 +42,14 @@ use tokio_rustls::server::TlsStream;
 mod auth;
 pub mod exposition;
 pub mod hosts;
+#[cfg(fuzzing)]
+mod testing;
 mod tls;
 pub mod tls_auth;
 mod x509;
+
+#[cfg(fuzzing)]
+pub use testing::serve_stream;
 
 const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
@@ -467,23 +472,6 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
             tracing::debug!(%error, "connection ended");
         }
     }
-}
-
-/// Serves one connection over any stream, as [`serve`] does over TCP.
-#[cfg(fuzzing)]
-pub async fn serve_stream(
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    state: Arc<impl Answers>,
-    client: Client,
-) {
-    let (_stop, stopping) = watch::channel(false);
-    let served = Served {
-        state,
-        answering: Arc::new(Mutex::new(Credit::full(Instant::now()))),
-        stopping,
-        tick: || (),
-    };
-    served.requests(stream, client).await;
 }
 
 /// The stream after a TLS handshake, if that succeeds within `patience`. Plain-HTTP clients get a TLS
