@@ -84,10 +84,6 @@ pub fn encode(report: &Report, style: Style) -> String {
 fn headline(page: &mut Page, report: &Report) {
     let word = report.state.as_str().to_uppercase();
     let lead = format!("{}  ", page.judged(&word));
-    let reasons = match report.reasons.as_slice() {
-        [] => String::new(),
-        reasons => format!(": {}", reasons.join(", ")),
-    };
     let since = match report.since == report.snapshot.at {
         true => String::new(),
         false => format!(" (for {})", ago(report, report.since)),
@@ -96,7 +92,7 @@ fn headline(page: &mut Page, report: &Report) {
         true => "",
         false => ", first window not complete",
     };
-    let sentence = format!("{}{reasons}{since}{young}", report.node);
+    let sentence = format!("{}{}{since}{young}", report.node, report.because());
     page.wrapped(&lead, word.len() + 2, &sentence);
     for doc in readiness::explained(&report.reasons) {
         page.wrapped("  ", 2, doc.meaning());

@@ -6,6 +6,7 @@ use super::node::set_link;
 use super::render::groups;
 use super::spec::*;
 use crate::check::profile::by_type;
+use crate::data_files::embedded;
 use crate::observe::netdev::DcbFacts;
 use crate::observe::vf::{VfLink, VfLinks};
 use crate::units::Bdf;
@@ -15,7 +16,7 @@ use std::sync::LazyLock;
 use toml::{Table, Value};
 
 /// Everything in both files.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
     root_port: PciSpec,
@@ -31,7 +32,7 @@ struct Catalogue {
 }
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
-    super::embedded(concat!(
+    embedded(concat!(
         include_str!("data/machines.toml"),
         include_str!("data/shapes.toml")
     ))

@@ -3,12 +3,13 @@
 use super::event::Event;
 use super::nccl::Gang;
 use super::spec::ProcessSpec;
+use crate::data_files::embedded;
 use crate::observe::pod::{self, ContainerFacts, PodFacts};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     gangs: BTreeMap<String, Gang>,
@@ -17,7 +18,7 @@ struct File {
     plays: BTreeMap<String, Vec<Scenario>>,
 }
 
-static FILE: LazyLock<File> = LazyLock::new(|| super::embedded(include_str!("data/fleet.toml")));
+static FILE: LazyLock<File> = LazyLock::new(|| embedded(include_str!("data/fleet.toml")));
 
 /// What happens to one node of the fleet. Times are seconds from its beginning.
 #[derive(Debug, Clone, Default, Deserialize)]
