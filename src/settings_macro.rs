@@ -12,6 +12,24 @@ pub struct Field {
     pub section: Option<&'static [Field]>,
 }
 
+/// Declares a struct whose fields stand next to their defaults: `name: Type = default,`.
+macro_rules! defaults {
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[$field_meta:meta])* $field:ident: $type:ty = $default:expr,)*
+    }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* }
+            }
+        }
+    };
+}
+
 /// Declares a settings struct from fields written as doc comments and `name: Type = default,`, or
 /// `name: Type,` for a section within it. Generates the struct, `Default`, serde (unknown keys refused,
 /// missing ones defaulted) and `FIELDS`.
@@ -23,16 +41,15 @@ macro_rules! section {
     ($(#[$doc:meta])* $name:ident {
         $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])? $field:ident: $type:ty $(= $default:expr)?,)*
     }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct $name {
-            $($(#[doc = $field_doc])* $(#[serde($($serde)*)])? pub $field: $type,)*
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $($field: section!(@default $type $(, $default)?),)* }
+        $crate::settings_macro::defaults! {
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+            #[serde(default, deny_unknown_fields)]
+            $name {
+                $(
+                    $(#[doc = $field_doc])* $(#[serde($($serde)*)])?
+                    $field: $type = section!(@default $type $(, $default)?),
+                )*
             }
         }
 
@@ -74,4 +91,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {section, words};
+pub(crate) use {defaults, section, words};

@@ -90,7 +90,7 @@ impl Task {
     pub fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
         #[cfg(debug_assertions)]
-        faults::meet(&self.fault);
+        testing::meet(&self.fault);
     }
 
     /// Runs a future with a sign of progress each second in which its thread is not blocked.
@@ -309,7 +309,7 @@ impl Supervisor {
 
     fn look(&self) {
         #[cfg(debug_assertions)]
-        faults::take(&lock(&self.0.tasks));
+        testing::take(&lock(&self.0.tasks));
         lock(&self.0.tasks).iter().for_each(|task| task.look());
         let status = self.status();
         self.0.news.send_if_modified(|known| {
@@ -333,39 +333,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How tests of the real binary end its tasks. Only builds with debug assertions have it: the file that
-/// the variable `TASK_FAULTS` names holds `TASK panic`, `TASK hang` or `TASK go`, and is removed once
-/// read.
 #[cfg(debug_assertions)]
-mod faults {
-    use super::{Arc, Duration, Mutex, Task, lock};
-
-    #[expect(clippy::disallowed_methods, reason = "a file of the tests")]
-    pub(super) fn take(tasks: &[Arc<Task>]) {
-        let Some(file) = std::env::var_os("TASK_FAULTS") else {
-            return;
-        };
-        let Ok(text) = std::fs::read_to_string(&file) else {
-            return;
-        };
-        let _ = std::fs::remove_file(&file);
-        let (name, fault) = text.trim().split_once(' ').unwrap_or_default();
-        for task in tasks.iter().filter(|task| task.row.name == name) {
-            *lock(&task.fault) = fault.into();
-        }
-    }
-
-    pub(super) fn meet(fault: &Mutex<String>) {
-        let asked = |wanted: &str| *lock(fault) == wanted;
-        if asked("panic") {
-            lock(fault).clear();
-            std::panic::panic_any("a test ends this task");
-        }
-        while asked("hang") {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
+mod testing;
 #[cfg(test)]
 mod tests;

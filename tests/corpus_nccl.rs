@@ -17,8 +17,8 @@ fn verdict(lines: &[&str]) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     std::fs::write(&path, lines.join("\n")).unwrap();
-    let outcome = selvage::cli::nccl::run(&[path]);
-    serde_json::to_value(&outcome.inputs[0]).unwrap()
+    let (inputs, _) = selvage::cli::nccl::run(&[path]);
+    serde_json::to_value(&inputs[0]).unwrap()
 }
 
 /// `tcp_fallback` is as labelled; anything else is as labelled or not claimed.

@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "glob",
             "observe",
             "readiness",
+            "settings_macro",
             "units",
         ],
     ),
@@ -126,7 +127,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The table of known shapes, of each of which it makes a machine.
     (
         "simulate",
-        &["check", "hash", "host", "observe", "source", "units"],
+        &["check", "data_files", "host", "observe", "source", "units"],
     ),
 ];
 

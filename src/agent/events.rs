@@ -63,54 +63,52 @@ pub(super) fn spawn(supervisor: &Supervisor, tx: &mpsc::Sender<Wake>, rdma_netli
 /// First and longest wait before a subscription that failed is made again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// A subscription to the kernel's events.
-struct Subscription<M> {
-    name: &'static str,
-    /// As made at first; none after a failure.
-    monitor: Option<M>,
+/// What happened next on a subscription, which begins with `monitor`; one that failed is made again.
+fn events<M>(
+    monitor: M,
     open: fn() -> Result<M, NetlinkError>,
     wait: fn(&mut M) -> Result<Vec<Wake>, NetlinkError>,
-    /// What stands for changes that were missed.
-    lost: fn() -> Wake,
-}
-
-impl<M> Subscription<M> {
-    /// What happened next; one that failed is made again.
-    fn next(&mut self) -> Result<Vec<Wake>, NetlinkError> {
-        let mut monitor = match self.monitor.take() {
-            Some(monitor) => monitor,
-            None => (self.open)()?,
-        };
-        let wakes = (self.wait)(&mut monitor)?;
-        self.monitor = Some(monitor);
+) -> impl FnMut() -> Result<Vec<Wake>, NetlinkError> {
+    let mut subscribed = Some(monitor);
+    move || {
+        let mut monitor = subscribed.take().map_or_else(open, Ok)?;
+        let wakes = wait(&mut monitor)?;
+        subscribed = Some(monitor);
         Ok(wakes)
     }
+}
 
-    /// Forwards what it reports. At first, and after a failure, changes may have been missed: then
-    /// everything is read again (`lost`).
-    fn forward(mut self, tx: &mpsc::Sender<Wake>, beat: impl Fn(), pause: impl Fn(Duration)) {
-        let mut wakes = vec![(self.lost)()];
-        let mut again = AGAIN.0;
-        while !tx.is_closed() {
-            beat();
-            for wake in wakes {
-                if tx.blocking_send(wake).is_err() {
-                    return;
-                }
+/// Forwards what a subscription reports. At first, and after a failure, changes may have been missed: then
+/// everything is read again (`lost`).
+fn forward(
+    tx: &mpsc::Sender<Wake>,
+    subscription: &'static str,
+    lost: fn() -> Wake,
+    mut events: impl FnMut() -> Result<Vec<Wake>, NetlinkError>,
+    beat: impl Fn(),
+    pause: impl Fn(Duration),
+) {
+    let mut wakes = vec![lost()];
+    let mut again = AGAIN.0;
+    while !tx.is_closed() {
+        beat();
+        for wake in wakes {
+            if tx.blocking_send(wake).is_err() {
+                return;
             }
-            wakes = match self.next() {
-                Ok(wakes) => {
-                    again = AGAIN.0;
-                    wakes
-                }
-                Err(error) => {
-                    tracing::warn!(%error, subscription = self.name, "netlink subscription failed; reading everything again");
-                    pause(again);
-                    again = (again * 2).min(AGAIN.1);
-                    vec![(self.lost)()]
-                }
-            };
         }
+        wakes = match events() {
+            Ok(wakes) => {
+                again = AGAIN.0;
+                wakes
+            }
+            Err(error) => {
+                tracing::warn!(%error, subscription, "netlink subscription failed; reading everything again");
+                pause(again);
+                again = (again * 2).min(AGAIN.1);
+                vec![lost()]
+            }
+        };
     }
 }
 
@@ -132,14 +130,11 @@ fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
             return;
         }
     };
-    let links = Subscription {
-        name: "rtnetlink",
-        monitor: Some(monitor),
-        open: route::LinkMonitor::open,
-        wait: |monitor| Ok(monitor.wait(WAIT)?.into_iter().map(Wake::from).collect()),
-        lost: || Wake::Lost,
-    };
-    links.forward(tx, beat, std::thread::sleep);
+    let events = events(monitor, route::LinkMonitor::open, |monitor| {
+        Ok(monitor.wait(WAIT)?.into_iter().map(Wake::from).collect())
+    });
+    let sleep = std::thread::sleep;
+    forward(tx, "rtnetlink", || Wake::Lost, events, beat, sleep);
 }
 
 fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
@@ -157,17 +152,12 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
             );
             return;
         }
-        let devices = Subscription {
-            name: "rdma",
-            monitor: Some(monitor),
-            open: monitor::Monitor::open,
-            wait: |monitor| {
-                let changed = monitor.wait(WAIT)?;
-                Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
-            },
-            lost: || Wake::Devices,
-        };
-        return devices.forward(tx, beat, std::thread::sleep);
+        let events = events(monitor, monitor::Monitor::open, |monitor| {
+            let changed = monitor.wait(WAIT)?;
+            Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
+        });
+        let sleep = std::thread::sleep;
+        return forward(tx, "rdma", || Wake::Devices, events, beat, sleep);
     }
 }
 
@@ -192,20 +182,18 @@ mod tests {
         let (tx, mut rx) = mpsc::channel(64);
         let pauses = std::cell::RefCell::new(Vec::new());
         // Fails as it is opened nine times out of ten.
-        let failing = Subscription {
-            name: "test",
-            monitor: None,
-            open: || {
-                use std::sync::atomic::{AtomicU32, Ordering};
-                static OPENED: AtomicU32 = AtomicU32::new(1);
-                match OPENED.fetch_add(1, Ordering::Relaxed) % 10 {
-                    0 => Ok(()),
-                    _ => Err(NetlinkError::NotSupported),
-                }
-            },
-            wait: |()| Ok(Vec::new()),
-            lost: || Wake::Lost,
+        let open = || {
+            use std::sync::atomic::{AtomicU32, Ordering};
+            static OPENED: AtomicU32 = AtomicU32::new(2);
+            match OPENED.fetch_add(1, Ordering::Relaxed) % 10 {
+                0 => Ok(true),
+                _ => Err(NetlinkError::NotSupported),
+            }
         };
+        let failing = events(false, open, |opened| match opened {
+            true => Ok(Vec::new()),
+            false => Err(NetlinkError::NotSupported),
+        });
         // Once opened it goes on and on: the receiver ends it.
         let beats = std::cell::Cell::new(0);
         let beat = || {
@@ -215,11 +203,9 @@ mod tests {
             }
         };
         let beat = std::cell::RefCell::new(beat);
-        failing.forward(
-            &tx,
-            || (beat.borrow_mut())(),
-            |wait| pauses.borrow_mut().push(wait.as_secs()),
-        );
+        let beat = || (beat.borrow_mut())();
+        let pause = |wait: Duration| pauses.borrow_mut().push(wait.as_secs());
+        forward(&tx, "test", || Wake::Lost, failing, beat, pause);
         assert_eq!(*pauses.borrow(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     }
 }

@@ -23,7 +23,8 @@ pub(super) async fn notify(mut reports: watch::Receiver<Arc<Report>>, supervisor
     let mut shown = None;
     send("READY=1".into()).await;
     loop {
-        let status = status(&reports.borrow_and_update());
+        let report = Arc::clone(&reports.borrow_and_update());
+        let status = format!("{}{}", report.state.as_str(), report.because());
         if shown.as_ref() != Some(&status) {
             send(format!("STATUS={status}")).await;
             shown = Some(status);
@@ -34,15 +35,6 @@ pub(super) async fn notify(mut reports: watch::Receiver<Arc<Report>>, supervisor
                 send("WATCHDOG=1".into()).await;
             },
         }
-    }
-}
-
-/// The verdict with its reasons, on one line.
-fn status(report: &Report) -> String {
-    let state = report.state.as_str();
-    match report.reasons.is_empty() {
-        true => state.to_string(),
-        false => format!("{state}: {}", report.reasons.join(", ")),
     }
 }
 

@@ -24,7 +24,6 @@ use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
 use runner::{Runner, minutes};
 use serde_json::json;
-use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -107,24 +106,26 @@ pub(super) fn demo_command(args: &DemoArgs) -> u8 {
     }
     let run = async {
         let stop = stop_signal()?;
-        run(args, io::stdout(), stop)
-            .await
-            .map_err(io::Error::other)
+        run(args, stop).await
     };
     serve(run)
 }
 
-/// What stops the demo before its end.
-#[derive(Debug, thiserror::Error)]
-enum DemoError {
-    #[error("the simulated node: {0}")]
-    Node(#[from] io::Error),
-    #[error("no free port from {0} on: {1}")]
-    Listen(SocketAddr, io::Error),
-    #[error("{}: {}", .0.display(), .1)]
-    Targets(PathBuf, io::Error),
-    #[error("the agent: {0}")]
-    Agent(#[from] AgentError),
+/// What a simulated node's files failed by.
+fn of_node(error: io::Error) -> io::Error {
+    io::Error::other(format!("the simulated node: {error}"))
+}
+
+/// What the file of `--targets` failed by.
+fn of_targets(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
+}
+
+/// Prints a line for the audience. A closed terminal ends nothing.
+fn say(line: &str) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
 }
 
 /// One node of the demo.
@@ -137,28 +138,17 @@ struct Member {
 
 /// Runs until the scenario has ended (with `once`) or `stop` resolves; prints what happens and how the
 /// agents judge it.
-async fn run(
-    args: &DemoArgs,
-    out: impl Write,
-    stop: impl Future<Output = ()>,
-) -> Result<(), DemoError> {
-    let targets_error = |error| DemoError::Targets(args.targets.clone().unwrap_or_default(), error);
+async fn run(args: &DemoArgs, stop: impl Future<Output = ()>) -> io::Result<()> {
     if let Some(path) = &args.targets {
-        check_replaceable(path).map_err(targets_error)?;
+        check_replaceable(path).map_err(|error| of_targets(path, &error))?;
     }
     let scenarios = match &args.play {
         Some(name) => simulate::play(name).unwrap_or_default(),
         None => fleet(usize::try_from(args.nodes).unwrap_or(1)),
     };
-    let directory = tempdir::temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX))?;
+    let directory = tempdir::temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX));
+    let directory = directory.map_err(of_node)?;
     let members = members(args, scenarios, directory.path())?;
-    let out = RefCell::new(out);
-    let say = |line: &str| {
-        let mut out = out.borrow_mut();
-        // A closed terminal ends nothing.
-        let _ = writeln!(out, "{line}");
-        let _ = out.flush();
-    };
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
     let in_fabric = members.iter().filter(|one| !one.spec.rdma.is_empty());
@@ -168,7 +158,7 @@ async fn run(
     });
     let mut runners = Vec::with_capacity(members.len());
     for member in &members {
-        runners.push(set_up(args, member, &budget)?);
+        runners.push(set_up(args, member, &budget).map_err(of_node)?);
         // A disk may take its time; a request to stop is answered meanwhile.
         tokio::select! {
             biased;
@@ -177,9 +167,9 @@ async fn run(
         }
     }
     if let Some(path) = &args.targets {
-        write_targets(path, &members).map_err(targets_error)?;
+        write_targets(path, &members).map_err(|error| of_targets(path, &error))?;
     }
-    let ended = perform(args, &members, &runners, &say, stop).await;
+    let ended = perform(args, &members, &runners, stop).await;
     runners.iter().for_each(Runner::stop);
     ended
 }
@@ -189,16 +179,10 @@ async fn perform(
     args: &DemoArgs,
     members: &[Member],
     runners: &[Runner],
-    say: &impl Fn(&str),
     mut stop: Pin<&mut impl Future<Output = ()>>,
-) -> Result<(), DemoError> {
+) -> io::Result<()> {
     // With many nodes the agents' lines are enough.
     let alone = members.len() == 1;
-    let say_alone = |line: &str| {
-        if alone {
-            say(line);
-        }
-    };
     let (stop_tx, stop_rx) = watch::channel(false);
     let began = tokio::time::Instant::now();
     let all = || members.iter().zip(runners);
@@ -214,18 +198,18 @@ async fn perform(
                     say(&format!("{at}  {name}  {verdict}"));
                 }
             };
-            run_agent(args, member, runner, stop_rx.clone(), say, observer)
+            run_agent(args, member, runner, stop_rx.clone(), observer)
         })
         .collect();
     let mut scenarios: FuturesUnordered<_> = all()
-        .map(|(member, runner)| runner.run(&member.scenario, args.once, &say_alone))
+        .map(|(member, runner)| runner.run(&member.scenario, args.once, alone))
         .collect();
     let ended = loop {
         tokio::select! {
             Some(ended) = agents.next() => if let Err(error) = ended {
-                break Err(error.into());
+                break Err(io::Error::other(format!("the agent: {error}")));
             },
-            Some(ended) = scenarios.next() => break ended.map_err(DemoError::from),
+            Some(ended) = scenarios.next() => break ended.map_err(of_node),
             () = &mut stop => break Ok(()),
         }
     };
@@ -235,22 +219,19 @@ async fn perform(
 }
 
 /// The nodes, each with a directory of its own and the next free address.
-fn members(
-    args: &DemoArgs,
-    scenarios: Vec<Scenario>,
-    directory: &Path,
-) -> Result<Vec<Member>, DemoError> {
+fn members(args: &DemoArgs, scenarios: Vec<Scenario>, directory: &Path) -> io::Result<Vec<Member>> {
     let mut next = args.listen;
     let mut members = Vec::new();
     for scenario in scenarios {
         let missing = || io::Error::other(format!("no machine {}", scenario.preset));
-        let mut spec = preset(&scenario.preset).ok_or_else(missing)?;
+        let mut spec = preset(&scenario.preset).ok_or_else(|| of_node(missing()))?;
         spec.hostname.clone_from(&scenario.name);
         if let Some(firmware) = &scenario.firmware {
             let nics = spec.rdma.iter_mut();
             nics.for_each(|nic| nic.firmware.clone_from(firmware));
         }
-        let listen = free_address(next).map_err(|error| DemoError::Listen(next, error))?;
+        let none = |error| io::Error::other(format!("no free port from {next} on: {error}"));
+        let listen = free_address(next).map_err(none)?;
         next.set_port(listen.port().saturating_add(1));
         members.push(Member {
             root: directory.join(&scenario.name),
@@ -290,7 +271,6 @@ async fn run_agent(
     member: &Member,
     runner: &Runner,
     mut stop: watch::Receiver<bool>,
-    say: &impl Fn(&str),
     mut observer: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
     let Scenario { name, leaves, .. } = &member.scenario;
@@ -323,7 +303,6 @@ fn write_targets(path: &Path, members: &[Member]) -> io::Result<()> {
         .collect();
     let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
     text.push(b'\n');
-    check_replaceable(path)?;
     replace(path, &text, None)
 }
 

@@ -64,8 +64,6 @@ fn decode(
             return Ok(());
         }
     };
-    // A pipe or the device may stay open for long: events must not wait in a buffer.
-    let live = !path.is_file();
     let mut assembler = Assembler::new(false);
     let mut explained = BTreeSet::new();
     let mut line = Vec::new();
@@ -93,13 +91,9 @@ fn decode(
         } else {
             assembler.finish(&mut emit);
         }
-        if !text.is_empty() {
-            out.write_all(&text)?;
-            if live {
-                out.flush()?;
-            }
-            text.clear();
-        }
+        // A pipe or the device may stay open for long: standard output keeps no whole line back.
+        out.write_all(&text)?;
+        text.clear();
         if !more {
             return Ok(());
         }

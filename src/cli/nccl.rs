@@ -1,10 +1,15 @@
 //! `selvage nccl`: reads NCCL logs from files and pipes, and judges them.
 
+use super::args::Inputs;
+use super::complain;
 use super::compression::{is_gzip, refusal};
+use super::run::{Status, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
+use crate::report;
 use crate::report::nccl::Input;
+use crate::report::text::clean;
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -14,49 +19,40 @@ use std::path::{Path, PathBuf};
 /// Bytes read at a time: few enough to stay in the second-level cache.
 const PIECE: usize = 256 << 10;
 
-/// The result of the command.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The verdicts, in the order of the inputs.
-    pub inputs: Vec<Input>,
-    /// Read errors, each with the name of its input.
-    pub errors: Vec<String>,
-}
-
-impl Outcome {
-    /// The exit status: 0 no fallback, 1 a fallback, 3 unknown or unreadable.
-    pub fn status(&self) -> u8 {
-        let any = |fallback| {
-            let mut inputs = self.inputs.iter();
-            inputs.any(|input| input.verdict.tcp_fallback == fallback)
-        };
-        if any(Fallback::Yes) {
-            1
-        } else if any(Fallback::Unknown) || !self.errors.is_empty() {
-            3
-        } else {
-            0
-        }
+/// Runs `selvage nccl`. Exit status: 0 no fallback, 1 a fallback, 3 unknown or unreadable.
+pub(super) fn command(given: &Inputs) -> Status {
+    let (inputs, errors) = run(&given.files);
+    for error in &errors {
+        complain(clean(error));
     }
+    print(&match given.output.style() {
+        None => report::nccl::json(&inputs),
+        Some(style) => report::nccl::text(&inputs, style),
+    })?;
+    let verdicts = inputs.iter().map(|input| input.verdict.tcp_fallback);
+    let any = |fallback| verdicts.clone().any(|of| of == fallback);
+    Ok(match any(Fallback::Yes) {
+        true => 1,
+        false if any(Fallback::Unknown) || !errors.is_empty() => 3,
+        false => 0,
+    })
 }
 
-/// Reads and judges the inputs; `-` is standard input.
-pub fn run(paths: &[PathBuf]) -> Outcome {
-    let mut outcome = Outcome::default();
+/// Reads and judges the inputs, and says which could not be read; `-` is standard input.
+pub fn run(paths: &[PathBuf]) -> (Vec<Input>, Vec<String>) {
+    let (mut inputs, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
         match read_path(path, &mut |_| {}) {
             Ok((log, error)) => {
-                outcome.errors.extend(error);
-                outcome.inputs.push(Input {
-                    name,
-                    verdict: judge(&log, &JobContext::default()),
-                });
+                errors.extend(error);
+                let verdict = judge(&log, &JobContext::default());
+                inputs.push(Input { name, verdict });
             }
-            Err(error) => outcome.errors.push(format!("{name}: {error}")),
+            Err(error) => errors.push(format!("{name}: {error}")),
         }
     }
-    outcome
+    (inputs, errors)
 }
 
 /// Opens an input; `-` is standard input.

@@ -98,7 +98,7 @@ fn local(command: LocalCommands, matches: &ArgMatches) -> Status {
         LocalCommands::Kmsg(inputs) => kmsg_command(&inputs),
         LocalCommands::Nccl { inputs, bench } => match bench.bench {
             true => bench::command(&inputs, &bench, matches),
-            false => nccl_command(&inputs),
+            false => nccl::command(&inputs),
         },
         LocalCommands::Capture { dir } => capture_command(&start(matches, true)?.config, &dir),
         LocalCommands::Sidecar(settings) => sidecar_command(settings),
@@ -225,18 +225,6 @@ pub(super) fn print(text: &str) -> Status {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(error) => Err(fail(error)),
     }
-}
-
-fn nccl_command(inputs: &Inputs) -> Status {
-    let outcome = nccl::run(&inputs.files);
-    for error in &outcome.errors {
-        complain(crate::report::text::clean(error));
-    }
-    print(&match inputs.output.style() {
-        None => crate::report::nccl::json(&outcome.inputs),
-        Some(style) => crate::report::nccl::text(&outcome.inputs, style),
-    })?;
-    Ok(outcome.status())
 }
 
 fn kmsg_command(inputs: &Inputs) -> Status {

@@ -24,6 +24,9 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
+/// What errors call a write of the budget's ledger.
+pub(super) const WRITE_LEDGER: &str = "write the budget";
+
 /// Nodes a page: a Node with its images is some 20 KB, but annotations alone may be 256 KB, and a page
 /// is held as a whole.
 const PAGE: u32 = 25;
@@ -246,7 +249,7 @@ impl NodeApi {
             }
         };
         Ok(LedgerLease {
-            lease: bounded("write the budget", self.limits.deadline, write).await?,
+            lease: bounded(WRITE_LEDGER, self.limits.deadline, write).await?,
             ledger: ledger.clone(),
         })
     }

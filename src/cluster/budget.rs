@@ -222,7 +222,7 @@ impl Ledger {
 
 /// Whether a version is later than another; `None` unless they are numbers, as they are on every API
 /// server in use.
-fn is_later(version: &str, than: &str) -> Option<bool> {
+pub(super) fn is_later(version: &str, than: &str) -> Option<bool> {
     Some(version.parse::<u64>().ok()? > than.parse::<u64>().ok()?)
 }
 

@@ -124,6 +124,11 @@ impl ApiError {
         }
     }
 
+    /// Whether the object has changed since it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.kind == ErrorKind::Conflict
+    }
+
     /// Whether the same request would fail again at any time.
     pub fn is_final(&self) -> bool {
         use ErrorKind::{Forbidden, Invalid, NotFound};

@@ -2,7 +2,6 @@
 
 use super::desired;
 use super::label_syntax::is_dns_name;
-use crate::observe::pod::PodFacts;
 use crate::report::{Report, State};
 use crate::settings_macro::words;
 use tokio::sync::mpsc;
@@ -22,16 +21,6 @@ pub struct PodRef {
     pub name: String,
     /// UID of the pod, as the path of its logs has it, too.
     pub uid: String,
-}
-
-impl From<&PodFacts> for PodRef {
-    fn from(pod: &PodFacts) -> Self {
-        PodRef {
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-        }
-    }
 }
 
 words! {
@@ -105,14 +94,7 @@ impl EventSender {
     /// Requests an event on a pod, with a reason in CamelCase (`NcclTcpFallback`). Returns false if
     /// it is dropped: nothing writes, too many wait, or the path of a log named something that
     /// cannot be a pod.
-    pub fn pod(
-        &self,
-        pod: impl Into<PodRef>,
-        reason: &'static str,
-        kind: EventKind,
-        message: String,
-    ) -> bool {
-        let pod = pod.into();
+    pub fn pod(&self, pod: PodRef, reason: &'static str, kind: EventKind, message: String) -> bool {
         let is_pod = is_dns_name(&pod.namespace)
             && is_dns_name(&pod.name)
             && (1..=UID_MAX).contains(&pod.uid.len());

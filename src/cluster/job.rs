@@ -32,6 +32,11 @@ const NAMED: &str = include_str!("job_labels.txt");
 /// What `training.kubeflow.org/operator-name` begins with.
 const OPERATORS: &str = include_str!("job_operators.txt");
 
+/// Numbers that tell of the gang's size: `size`, its pods; `replicas` of one of its parts; `index`, which
+/// above 0 proves a second pod, `jobset_index` only in a JobSet, since the pods of a plain Job may be
+/// independent.
+const SIZES: &str = include_str!("job_sizes.txt");
+
 /// The pairs of a list, one a line.
 fn pairs(list: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     list.lines().filter_map(|line| line.split_once(' '))
@@ -126,33 +131,15 @@ fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
 /// Whether the pod's gang is meant to have more than one pod. Proof of several outweighs proof of one:
 /// a variable may be left over from a template.
 pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) -> Option<bool> {
-    let sizes = [
-        "leaderworkerset.sigs.k8s.io/size",
-        "kueue.x-k8s.io/pod-group-total-count",
-    ]
-    .into_iter()
-    .filter_map(|key| marks.number(key))
-    .map(|size| size > 1);
-    // An index above 0 proves a second pod, but not in a plain Job, whose pods may be independent.
     let in_jobset = marks.either(JOBSET).is_some();
-    let indexed = [
-        ("training.kubeflow.org/replica-index", true),
-        ("leaderworkerset.sigs.k8s.io/worker-index", true),
-        ("volcano.sh/task-index", true),
-        ("jobset.sigs.k8s.io/job-index", true),
-        ("batch.kubernetes.io/job-completion-index", in_jobset),
-    ]
-    .into_iter()
-    .filter(|(key, tells)| *tells && marks.number(key).is_some_and(|index| index > 0))
-    .map(|_| true);
-    let replicas = marks
-        .number("jobset.sigs.k8s.io/replicatedjob-replicas")
-        .filter(|count| *count > 1);
+    let proof = |(key, what): (&str, &str)| match (what, marks.number(key)?) {
+        ("size", size) => Some(size > 1),
+        ("replicas", 2..) | ("index", 1..) => Some(true),
+        ("jobset_index", 1..) => in_jobset.then_some(true),
+        _ => None,
+    };
     let told = containers.values().filter_map(by_variables);
-    let all = sizes
-        .chain(indexed)
-        .chain(replicas.map(|_| true))
-        .chain(told);
+    let all = pairs(SIZES).filter_map(proof).chain(told);
     all.reduce(|one, other| one || other)
 }
 

@@ -1,55 +1,40 @@
 //! How fast: deadlines, waits after errors, and how often the Node may be written.
 
+use crate::settings_macro::defaults;
 use backon::ExponentialBuilder;
 use kube::runtime::watcher::ExponentialBackoff;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Times that are not settings; tests shorten them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Deadline of a request.
-    pub deadline: Duration,
-    /// Deadline of one page of a list.
-    pub list_deadline: Duration,
-    /// A connection that carries nothing for this long is dead. Longer than the API server leaves a
-    /// watch open.
-    pub idle: Duration,
-    /// First and longest wait after an error.
-    pub backoff: (Duration, Duration),
-    /// The same where a permission is missing: an administrator may grant it.
-    pub forbidden: (Duration, Duration),
-    /// The Node is read again after this long without news of it.
-    pub resync: Duration,
-    /// A condition whose message alone differs is written at most this often.
-    pub message_every: Duration,
-    /// Changes of labels and condition that are written at once; then one every `refill`. The
-    /// taints, and events on pods, have as many of their own.
-    pub burst: u32,
-    /// Interval at which one more write is allowed, see `burst`.
-    pub refill: Duration,
-    /// While the taint is withheld, the budget is asked again after the first, at last the second.
-    pub budget_backoff: (Duration, Duration),
-    /// Wait while another node counts the group, or the ledger is contended.
-    pub busy: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            deadline: Duration::from_secs(10),
-            list_deadline: Duration::from_secs(30),
-            idle: Duration::from_secs(300),
-            backoff: (Duration::from_millis(500), Duration::from_secs(60)),
-            forbidden: (Duration::from_secs(5), Duration::from_secs(600)),
-            resync: Duration::from_secs(600),
-            message_every: Duration::from_secs(60),
-            burst: 10,
-            refill: Duration::from_secs(30),
-            budget_backoff: (Duration::from_secs(5), Duration::from_secs(60)),
-            busy: Duration::from_millis(400),
-        }
+defaults! {
+    /// Times that are not settings; tests shorten them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    Limits {
+        /// Deadline of a request.
+        deadline: Duration = Duration::from_secs(10),
+        /// Deadline of one page of a list.
+        list_deadline: Duration = Duration::from_secs(30),
+        /// A connection that carries nothing for this long is dead. Longer than the API server leaves a
+        /// watch open.
+        idle: Duration = Duration::from_secs(300),
+        /// First and longest wait after an error.
+        backoff: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60)),
+        /// The same where a permission is missing: an administrator may grant it.
+        forbidden: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600)),
+        /// The Node is read again after this long without news of it.
+        resync: Duration = Duration::from_secs(600),
+        /// A condition whose message alone differs is written at most this often.
+        message_every: Duration = Duration::from_secs(60),
+        /// Changes of labels and condition that are written at once; then one every `refill`. The
+        /// taints, and events on pods, have as many of their own.
+        burst: u32 = 10,
+        /// Interval at which one more write is allowed, see `burst`.
+        refill: Duration = Duration::from_secs(30),
+        /// While the taint is withheld, the budget is asked again after the first, at last the second.
+        budget_backoff: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60)),
+        /// Wait while another node counts the group, or the ledger is contended.
+        busy: Duration = Duration::from_millis(400),
     }
 }
 

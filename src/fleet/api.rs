@@ -10,17 +10,19 @@ use crate::cluster::names;
 use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
 use crate::report::text::Style;
+use backon::{ConstantBuilder, Retryable};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Nodes a page; fewer where that is longer than an answer may be.
 const PAGE: u32 = 500;
-/// Writes of one annotation while others change the Node.
-const ATTEMPTS: usize = 5;
+/// Further writes of one annotation while others change the Node.
+const RETRIES: usize = 4;
 /// Who writes, for `metadata.managedFields`.
 const MANAGER: &str = "selvage-fleet";
 /// The agents' pods, by the shipped manifests.
@@ -109,30 +111,25 @@ impl FleetApi {
     ) -> ApiResult<Option<String>> {
         const WHAT: &str = "write the mute annotation";
         let key = self.settings.own(names::MUTE);
-        let mut conflict = None;
-        for _ in 0..ATTEMPTS {
+        let attempt = async || {
             let found = self.ask("read the Node", self.nodes.get(node)).await?;
             let had = found.metadata.annotations.as_ref();
             let had = had.and_then(|all| all.get(&key));
-            let text = match targets {
-                Some(targets) => {
-                    mute::edit(had.map(String::as_str), targets, until, Timestamp::now())
-                        .map_err(|error| ApiError::other(WHAT, error))?
-                }
-                None => None,
+            let edit = |targets| {
+                let text = mute::edit(had.map(String::as_str), targets, until, Timestamp::now());
+                text.map_err(|error| ApiError::other(WHAT, error))
             };
-            if text.as_ref() == had {
-                return Ok(text);
+            let text = targets.map_or(Ok(None), edit)?;
+            if text.as_ref() != had {
+                let version = found.metadata.resource_version;
+                let written = self.annotate(WHAT, node, &key, text.as_deref(), version);
+                written.await?;
             }
-            let version = found.metadata.resource_version;
-            let written = self.annotate(WHAT, node, &key, text.as_deref(), version);
-            match written.await {
-                Err(error) if error.kind == ErrorKind::Conflict => conflict = Some(error),
-                Err(error) => return Err(error),
-                Ok(()) => return Ok(text),
-            }
-        }
-        conflict.map_or(Ok(None), Err)
+            Ok(text)
+        };
+        let at_once = ConstantBuilder::new().with_delay(Duration::ZERO);
+        let attempts = attempt.retry(at_once.with_max_times(RETRIES));
+        attempts.when(ApiError::is_conflict).await
     }
 
     /// Accepts the machine as it is at a moment; a second after the last acceptance at the earliest, since

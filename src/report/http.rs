@@ -9,6 +9,7 @@ use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
 use super::text::{self, Style};
 use super::{ClusterStatus, Report};
+use crate::settings_macro::defaults;
 use bytes::Bytes;
 use hosts::Hosts;
 use http_body_util::Full;
@@ -41,9 +42,14 @@ use tokio_rustls::server::TlsStream;
 mod auth;
 pub mod exposition;
 pub mod hosts;
+#[cfg(fuzzing)]
+mod testing;
 mod tls;
 pub mod tls_auth;
 mod x509;
+
+#[cfg(fuzzing)]
+pub use testing::serve_stream;
 
 const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
@@ -60,32 +66,22 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Most time that answers other than a probe's take without a pause.
 const CREDIT: Duration = Duration::from_millis(50);
 
-/// Bounds on what clients can take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Open connections. At the bound, of the client that has most, the one that has been idle longest
-    /// makes room.
-    pub connections: usize,
-    /// The same from one address.
-    pub per_address: usize,
-    /// Time for a request's header, and for a TLS handshake before it; also how long a connection
-    /// may be idle.
-    pub header_timeout: Duration,
-    /// Time for which a client may read nothing of an answer.
-    pub write_timeout: Duration,
-    /// Size of a request's header, in bytes.
-    pub header_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            connections: 64,
-            per_address: 16,
-            header_timeout: Duration::from_secs(5),
-            write_timeout: Duration::from_secs(5),
-            header_bytes: 16 * 1024,
-        }
+defaults! {
+    /// Bounds on what clients can take.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    Limits {
+        /// Open connections. At the bound, of the client that has most, the one that has been idle
+        /// longest makes room.
+        connections: usize = 64,
+        /// The same from one address.
+        per_address: usize = 16,
+        /// Time for a request's header, and for a TLS handshake before it; also how long a connection
+        /// may be idle.
+        header_timeout: Duration = Duration::from_secs(5),
+        /// Time for which a client may read nothing of an answer.
+        write_timeout: Duration = Duration::from_secs(5),
+        /// Size of a request's header, in bytes.
+        header_bytes: usize = 16 * 1024,
     }
 }
 
@@ -197,7 +193,7 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
         let report = Arc::clone(&self.reports.borrow());
         let cluster = self.cluster.borrow().clone();
-        let mut text = self.rendered.text(&report, cluster.as_ref(), self.detail);
+        let mut text = self.rendered.text(&report, cluster, self.detail);
         text += &metrics::encode_scrape(&report, &(self.stats)(), self.detail);
         text
     }
@@ -476,23 +472,6 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
             tracing::debug!(%error, "connection ended");
         }
     }
-}
-
-/// Serves one connection over any stream, as [`serve`] does over TCP.
-#[cfg(fuzzing)]
-pub async fn serve_stream(
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    state: Arc<impl Answers>,
-    client: Client,
-) {
-    let (_stop, stopping) = watch::channel(false);
-    let served = Served {
-        state,
-        answering: Arc::new(Mutex::new(Credit::full(Instant::now()))),
-        stopping,
-        tick: || (),
-    };
-    served.requests(stream, client).await;
 }
 
 /// The stream after a TLS handshake, if that succeeds within `patience`. Plain-HTTP clients get a TLS

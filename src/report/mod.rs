@@ -96,6 +96,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// The reasons of the verdict as they follow it in a line: `: LinkDown, GpuFellOff`; empty where there
+    /// are none.
+    pub fn because(&self) -> String {
+        match self.reasons.as_slice() {
+            [] => String::new(),
+            reasons => format!(": {}", reasons.join(", ")),
+        }
+    }
+
     /// Findings that follow from this one.
     pub fn followers(&self, cause: &Finding) -> impl Iterator<Item = &Finding> {
         let id = cause.id();

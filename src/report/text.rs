@@ -8,6 +8,7 @@ use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
 use crate::readiness;
+use crate::settings_macro::defaults;
 use std::collections::BTreeMap;
 use writer::{Colour, Page, cut};
 
@@ -24,21 +25,14 @@ const LONG_TABLE: usize = 16;
 /// Longest cell of the table, in characters.
 const MAX_CELL: usize = 28;
 
-/// How text is printed: its width and colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Columns of the terminal.
-    pub width: usize,
-    /// Whether ANSI colours are printed.
-    pub colour: bool,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Style {
-            width: 80,
-            colour: false,
-        }
+defaults! {
+    /// How text is printed: its width and colours.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    Style {
+        /// Columns of the terminal.
+        width: usize = 80,
+        /// Whether ANSI colours are printed.
+        colour: bool = false,
     }
 }
 
@@ -90,10 +84,6 @@ pub fn encode(report: &Report, style: Style) -> String {
 fn headline(page: &mut Page, report: &Report) {
     let word = report.state.as_str().to_uppercase();
     let lead = format!("{}  ", page.judged(&word));
-    let reasons = match report.reasons.as_slice() {
-        [] => String::new(),
-        reasons => format!(": {}", reasons.join(", ")),
-    };
     let since = match report.since == report.snapshot.at {
         true => String::new(),
         false => format!(" (for {})", ago(report, report.since)),
@@ -102,7 +92,7 @@ fn headline(page: &mut Page, report: &Report) {
         true => "",
         false => ", first window not complete",
     };
-    let sentence = format!("{}{reasons}{since}{young}", report.node);
+    let sentence = format!("{}{}{since}{young}", report.node, report.because());
     page.wrapped(&lead, word.len() + 2, &sentence);
     for doc in readiness::explained(&report.reasons) {
         page.wrapped("  ", 2, &doc.meaning);

@@ -1,11 +1,12 @@
 //! Counters and statistics of each driver, from `data/counters.toml`.
 
 use super::spec::{Attr, Attrs};
+use crate::data_files::embedded;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tables {
     /// Counters that traffic raises, and bytes a count.
@@ -39,7 +40,7 @@ enum Each {
 }
 
 pub(super) static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| super::embedded(include_str!("data/counters.toml")));
+    LazyLock::new(|| embedded(include_str!("data/counters.toml")));
 
 /// Counters of these tables; where two have the same name, the later one holds.
 pub(super) fn counters(tables: &[String], seed: u64) -> Attrs {

@@ -85,7 +85,6 @@ pub enum Event {
     #[serde(skip)]
     PodStarts(Box<PodFacts>),
     /// A pod's container prints lines.
-    #[serde(skip)]
     PodPrints {
         /// UID of the pod.
         uid: String,

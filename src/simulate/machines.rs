@@ -6,6 +6,7 @@ use super::node::set_link;
 use super::render::groups;
 use super::spec::*;
 use crate::check::profile::by_type;
+use crate::data_files::embedded;
 use crate::observe::netdev::DcbFacts;
 use crate::observe::vf::{VfLink, VfLinks};
 use crate::units::Bdf;
@@ -15,7 +16,7 @@ use std::sync::LazyLock;
 use toml::{Table, Value};
 
 /// Everything in both files.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
     root_port: PciSpec,
@@ -31,7 +32,7 @@ struct Catalogue {
 }
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
-    super::embedded(concat!(
+    embedded(concat!(
         include_str!("data/machines.toml"),
         include_str!("data/shapes.toml")
     ))
@@ -224,46 +225,37 @@ fn merge(base: &mut Table, over: Table) {
     }
 }
 
-/// Where a function is: its address, the port above it, its NUMA node.
-#[derive(Clone, Copy)]
-struct Place {
-    at: Bdf,
-    parent: Option<Bdf>,
-    numa: i32,
-}
-
-/// Makes the bridges of a place: addresses from the root port downwards, joined by `/`, perhaps with
-/// `@` and the NUMA node.
-fn place(spec: &mut NodeSpec, text: &str) -> Option<Place> {
+/// Where a function is: its address, the port above it, its NUMA node. Makes the bridges above: addresses
+/// from the root port downwards, joined by `/`, perhaps with `@` and the NUMA node.
+fn place(spec: &mut NodeSpec, text: &str) -> Option<PciSpec> {
     let (path, numa) = text.split_once('@').unwrap_or((text, "0"));
     let numa = numa.parse().ok()?;
-    let (mut above, mut parent) = (None, None);
+    let mut at: Option<PciSpec> = None;
     for step in path.split('/') {
-        if let Some(at) = above {
-            add_bridge(spec, Place { at, parent, numa });
-            parent = Some(at);
-        }
         let short = step.matches(':').count() == 1;
         let domain = if short { "0000:" } else { "" };
-        above = Some(format!("{domain}{step}").parse().ok()?);
+        let below = PciSpec {
+            bdf: format!("{domain}{step}").parse().ok()?,
+            parent: at.as_ref().map(|above| above.bdf),
+            numa,
+            ..PciSpec::default()
+        };
+        if let Some(above) = at.replace(below) {
+            let kind = match above.parent {
+                None => &CATALOGUE.root_port,
+                Some(_) => &CATALOGUE.switch_port,
+            };
+            let bridge = function(&above, kind);
+            spec.pci.entry(above.bdf.to_string()).or_insert(bridge);
+        }
     }
-    let at = above?;
-    Some(Place { at, parent, numa })
-}
-
-fn add_bridge(spec: &mut NodeSpec, place: Place) {
-    let kind = match place.parent {
-        None => &CATALOGUE.root_port,
-        Some(_) => &CATALOGUE.switch_port,
-    };
-    let bridge = function(place, kind);
-    spec.pci.entry(place.at.to_string()).or_insert(bridge);
+    at
 }
 
 /// A function of this kind at a place, whose link is as good as it can be.
-fn function(place: Place, kind: &PciSpec) -> PciSpec {
+fn function(place: &PciSpec, kind: &PciSpec) -> PciSpec {
     PciSpec {
-        bdf: place.at,
+        bdf: place.bdf,
         parent: place.parent,
         numa: place.numa,
         max_link: kind.link.clone(),
@@ -330,14 +322,14 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let mut pci = function(place, &gpu.pci);
+            let mut pci = function(&place, &gpu.pci);
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
             self.add_pci(spec, pci);
             let n = spec.gpus.len();
             if gpu.pci.vendor == NVIDIA {
                 spec.gpus.push(GpuSpec {
-                    bdf: place.at,
+                    bdf: place.bdf,
                     model: gpu.model.clone(),
                     uuid: format!("GPU-5f3c{n:04x}-2a78-d767-1f0d-7512eb8c{:04x}", 0x552d + n),
                 });
@@ -356,7 +348,7 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let mut pci = function(place, &nic.pci);
+            let mut pci = function(&place, &nic.pci);
             if pci.class == 0 {
                 // Ethernet or, in the subclass, InfiniBand.
                 pci.class = 0x02_0000 + 0x0700 * u32::from(group.infiniband);
@@ -367,18 +359,18 @@ impl Machine {
             pci.physfn = group.pf;
             self.add_pci(spec, pci);
             if let Some(pf) = group.pf {
-                add_to_physical(spec, pf, place.at, group.link);
+                add_to_physical(spec, pf, place.bdf, group.link);
             }
             let name = |template: &str| {
                 template
                     .replace("{n}", &spec.rdma.len().to_string())
                     .replace("{i}", &(group.from + i).to_string())
-                    .replace("{domain}", &place.at.domain.to_string())
-                    .replace("{bus}", &place.at.bus.to_string())
-                    .replace("{function}", &place.at.function.to_string())
+                    .replace("{domain}", &place.bdf.domain.to_string())
+                    .replace("{bus}", &place.bdf.bus.to_string())
+                    .replace("{function}", &place.bdf.function.to_string())
             };
             let (device, netdev) = (name(&group.device), name(&group.netdev));
-            add_functions(spec, nic, group, place.at, (&device, &netdev));
+            add_functions(spec, nic, group, place.bdf, (&device, &netdev));
         }
     }
 }

@@ -22,14 +22,5 @@ pub use node::Node;
 pub use scenario::{Scenario, Step, fleet, play, plays};
 pub use spec::*;
 
-/// A data file that is part of the program.
-#[allow(
-    clippy::expect_used,
-    reason = "embedded at compile time, and parsed by every unit test of this module"
-)]
-fn embedded<T: serde::de::DeserializeOwned>(text: &str) -> T {
-    toml::from_str(text).expect("a data file of the program")
-}
-
 #[cfg(test)]
 mod tests;

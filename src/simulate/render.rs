@@ -15,50 +15,18 @@ const NODE_TYPES: &str = ",CA,switch,router,RNIC,usNIC,usNIC UDP,unspecified";
 const UNCORRECTABLE: &str = "DLP SDES TLP FCP CmpltTO CmpltAbrt UnxCmplt RxOF MalfTLP ECRC UnsupReq ACSViol UncorrIntErr \
      BlockedTLP AtomicOpBlocked TLPBlockedErr PoisonTLPBlocked";
 
-#[derive(Template)]
-#[template(path = "host.txt", whitespace = "preserve")]
-struct HostFiles<'a> {
-    spec: &'a NodeSpec,
-}
-
-#[derive(Template)]
-#[template(path = "pci.txt", whitespace = "preserve")]
-struct FunctionFiles<'a> {
-    spec: &'a NodeSpec,
-    pci: &'a PciSpec,
-    path: &'a str,
-    /// Number of its IOMMU group.
-    number: usize,
-}
-
-#[derive(Template)]
-#[template(path = "rdma.txt", whitespace = "preserve")]
-struct DeviceFiles<'a> {
-    spec: &'a NodeSpec,
-    device: &'a RdmaSpec,
-}
-
-#[derive(Template)]
-#[template(path = "netdev.txt", whitespace = "preserve")]
-struct NetdevFiles<'a> {
-    spec: &'a NodeSpec,
-    netdev: &'a NetdevSpec,
-    path: String,
-}
-
-#[derive(Template)]
-#[template(path = "processes.txt", whitespace = "preserve")]
-struct ProcessFiles<'a> {
-    spec: &'a NodeSpec,
-    processes: &'a [ProcessSpec],
-}
-
-impl Tree {
-    /// The files that a template describes. One that cannot be rendered would be a mistake in it, and
-    /// the tests render all of them.
-    fn rendered(template: &impl Template) -> Tree {
-        Tree::parse(&template.render().unwrap_or_default())
-    }
+/// The files that a template describes, of variables by name. One that cannot be rendered would be a mistake
+/// in it, and the tests render all of them.
+macro_rules! files {
+    ($path:literal $($name:ident: $type:ty),*) => {{
+        #[derive(Template)]
+        #[template(path = $path, whitespace = "preserve")]
+        struct Files<'a> {
+            $($name: $type,)*
+        }
+        let files = Files { $($name,)* };
+        Tree::parse(&files.render().unwrap_or_default())
+    }};
 }
 
 /// `0xNAME: TEXT` of an enumeration, as sysfs prints it: number and word.
@@ -68,38 +36,33 @@ fn numbered(names: &str, number: &u32) -> String {
 }
 
 /// The parts of a node that differ from those before, by a name of each. A part that is gone is empty.
-pub(super) fn changed(before: &NodeSpec, now: &NodeSpec) -> Vec<(String, Tree)> {
-    let host = Tree::rendered(&HostFiles { spec: now });
+pub(super) fn changed(before: &NodeSpec, spec: &NodeSpec) -> Vec<(String, Tree)> {
+    let host = files!("host.txt" spec: &'a NodeSpec);
     let mut parts = vec![("host".to_string(), host)];
-    for (number, (bdf, pci)) in now.pci.iter().enumerate() {
+    for (number, (bdf, pci)) in spec.pci.iter().enumerate() {
         if before.pci.get(bdf) != Some(pci) {
-            parts.push((bdf.clone(), function(now, pci, number)));
+            parts.push((bdf.clone(), function(spec, pci, number)));
         }
     }
     let rdma = |name: &str| format!("rdma/{name}");
-    for device in (now.rdma.iter()).filter(|of| before.device(&of.name) != Some(of)) {
-        let files = DeviceFiles { spec: now, device };
-        parts.push((rdma(&device.name), Tree::rendered(&files)));
+    for device in (spec.rdma.iter()).filter(|of| before.device(&of.name) != Some(of)) {
+        let files = files!("rdma.txt" spec: &'a NodeSpec, device: &'a RdmaSpec);
+        parts.push((rdma(&device.name), files));
     }
-    for of in (before.rdma.iter()).filter(|of| now.device(&of.name).is_none()) {
+    for of in (before.rdma.iter()).filter(|of| spec.device(&of.name).is_none()) {
         parts.push((rdma(&of.name), Tree::default()));
     }
-    for netdev in (now.netdevs.iter()).filter(|of| before.netdev(&of.name) != Some(of)) {
-        let (spec, path) = (now, now.netdev_path(netdev));
-        let files = NetdevFiles { spec, netdev, path };
-        parts.push((format!("net/{}", netdev.name), Tree::rendered(&files)));
+    for netdev in (spec.netdevs.iter()).filter(|of| before.netdev(&of.name) != Some(of)) {
+        let files = files!("netdev.txt" spec: &'a NodeSpec, netdev: &'a NetdevSpec);
+        parts.push((format!("net/{}", netdev.name), files));
     }
     parts
 }
 
+/// `number` is that of its IOMMU group.
 fn function(spec: &NodeSpec, pci: &PciSpec, number: usize) -> Tree {
+    let mut tree = files!("pci.txt" spec: &'a NodeSpec, pci: &'a PciSpec, number: usize);
     let path = spec.pci_path(pci.bdf);
-    let mut tree = Tree::rendered(&FunctionFiles {
-        spec,
-        pci,
-        path: &path,
-        number,
-    });
     tree.file(format!("{path}/config"), config_space(pci));
     tree
 }
@@ -147,23 +110,18 @@ fn hardware_address(netdev: &NetdevSpec) -> String {
 
 /// Processes of pods: cgroup, the counters of their network namespaces, and which queue pairs they own.
 pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
-    Tree::rendered(&ProcessFiles { spec, processes })
-}
-
-impl ProcessFiles<'_> {
-    fn queue_pairs(&self) -> QueuePairs {
-        let owners = self.processes.iter().filter(|process| process.queue_pairs);
-        let connected: Vec<u32> = owners.map(|process| process.pid).collect();
-        let devices = self.spec.rdma.iter().map(|device| DeviceQueuePairs {
-            name: device.name.clone(),
-            ports: u32::try_from(device.ports.len()).unwrap_or(1),
-            connected: connected.clone(),
-        });
-        QueuePairs {
-            exclusive: Some(false),
-            devices: devices.collect(),
-        }
-    }
+    let owners = processes.iter().filter(|process| process.queue_pairs);
+    let connected: Vec<u32> = owners.map(|process| process.pid).collect();
+    let devices = spec.rdma.iter().map(|device| DeviceQueuePairs {
+        name: device.name.clone(),
+        ports: u32::try_from(device.ports.len()).unwrap_or(1),
+        connected: connected.clone(),
+    });
+    let queue_pairs = QueuePairs {
+        exclusive: Some(false),
+        devices: devices.collect(),
+    };
+    files!("processes.txt" processes: &'a [ProcessSpec], queue_pairs: QueuePairs)
 }
 
 fn json(value: &impl serde::Serialize) -> String {

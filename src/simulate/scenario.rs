@@ -3,31 +3,22 @@
 use super::event::Event;
 use super::nccl::Gang;
 use super::spec::ProcessSpec;
-use crate::hash::fnv1a;
+use crate::data_files::embedded;
 use crate::observe::pod::{self, ContainerFacts, PodFacts};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    makers: BTreeMap<String, Maker>,
     gangs: BTreeMap<String, Gang>,
     scenarios: Vec<Scenario>,
     healthy: Vec<Scenario>,
     plays: BTreeMap<String, Vec<Scenario>>,
 }
 
-/// What creates the pods of a job.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Maker {
-    kind: String,
-    pod: String,
-}
-
-static FILE: LazyLock<File> = LazyLock::new(|| super::embedded(include_str!("data/fleet.toml")));
+static FILE: LazyLock<File> = LazyLock::new(|| embedded(include_str!("data/fleet.toml")));
 
 /// What happens to one node of the fleet. Times are seconds from its beginning.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -55,9 +46,6 @@ pub struct Scenario {
     pub seconds: Option<f64>,
     /// When its agent stops for good.
     pub leaves: Option<f64>,
-    /// Share of the links' rate that its jobs use, in percent; 0: only the steps' traffic.
-    #[serde(skip)]
-    pub load: u64,
     /// Events before its agent starts.
     pub before: Vec<Event>,
     /// What happens when, in any order.
@@ -91,32 +79,21 @@ struct Job {
     at: f64,
     until: Option<f64>,
     namespace: String,
-    maker: String,
-    name: String,
+    /// Name of its pod on the node.
+    pod: String,
+    /// UID of the pod.
+    uid: String,
+    job: Option<pod::Job>,
+    /// The node's place in the gang.
     index: u32,
-    /// RDMA resource requested; empty: none.
-    rdma: String,
-    rdma_count: u64,
+    /// RDMA devices requested, by resource.
+    rdma: BTreeMap<String, u64>,
+    /// Without `NCCL_DEBUG`, the job writes no NCCL log.
     env: BTreeMap<String, String>,
-    /// Text from which the UID is made, where it is not the pod's name.
-    uid_of: Option<String>,
-    /// Whether the job writes no NCCL log.
-    silent: bool,
     /// Process that is simulated as well.
-    pid: Option<u32>,
-    queue_pairs: bool,
+    process: Option<ProcessSpec>,
     /// Key of its gang in the data file.
     gang: String,
-    prints: Option<Prints>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Prints {
-    at: f64,
-    from: f64,
-    every: f64,
-    lines: Vec<String>,
 }
 
 /// The first `nodes` of the fleet.
@@ -137,12 +114,12 @@ pub fn plays() -> impl Iterator<Item = &'static str> {
     FILE.plays.keys().map(String::as_str)
 }
 
-/// Gives the nodes names, load and jobs.
+/// Gives the nodes names, traffic and jobs.
 fn named(mut fleet: Vec<Scenario>) -> Vec<Scenario> {
     for (scenario, n) in fleet.iter_mut().zip(0u64..) {
         scenario.name = format!("gpu-{:02}", n + 1);
         if scenario.seconds.is_none() {
-            scenario.load = 40 + (n * 17) % 40;
+            scenario.steps.extend(load(40 + (n * 17) % 40));
         }
         let jobs = std::mem::take(&mut scenario.jobs);
         scenario.steps.extend(jobs.iter().flat_map(Job::steps));
@@ -150,82 +127,72 @@ fn named(mut fleet: Vec<Scenario>) -> Vec<Scenario> {
     fleet
 }
 
+/// Traffic of about so many percent of the links' rate, which varies a little, as that of jobs does.
+fn load(percent: u64) -> impl Iterator<Item = Step> {
+    const MILLIS: u64 = 1500;
+    const VARIATION: [u64; 8] = [0, 2, 5, 7, 8, 6, 4, 1];
+    let every = MILLIS as f64 / 1000.0;
+    (1..).zip(VARIATION).map(move |(turn, more)| Step {
+        from: Some(every * f64::from(turn)),
+        every: Some(every * VARIATION.len() as f64),
+        proportional: true,
+        events: vec![Event::Traffic {
+            millis: MILLIS,
+            percent: percent + more,
+        }],
+        ..Step::default()
+    })
+}
+
 impl Job {
-    fn pod(&self, gang: &Gang) -> Option<PodFacts> {
-        let maker = FILE.makers.get(&self.maker)?;
-        let name = maker.pod.replace("{job}", &self.name);
-        let name = name.replace("{index}", &self.index.to_string());
-        let debug = (!self.silent).then_some(("NCCL_DEBUG", "INFO"));
-        let env = debug.into_iter().chain([("PET_NNODES", "2")]);
-        let mut env: BTreeMap<String, String> = env
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        env.extend(self.env.clone());
+    fn pod(&self, gang: &Gang) -> PodFacts {
         let trainer = ContainerFacts {
-            env,
+            env: self.env.clone(),
             gpus: gang.ranks.into(),
-            rdma: match self.rdma.as_str() {
-                "" => BTreeMap::new(),
-                rdma => BTreeMap::from([(rdma.into(), self.rdma_count)]),
-            },
+            rdma: self.rdma.clone(),
             ..ContainerFacts::default()
         };
-        Some(PodFacts {
-            uid: uid(self.uid_of.as_ref().unwrap_or(&name)),
+        PodFacts {
+            uid: self.uid.clone(),
             namespace: self.namespace.clone(),
-            name,
-            job: Some(pod::Job {
-                kind: maker.kind.clone(),
-                name: self.name.clone(),
-            }),
+            name: self.pod.clone(),
+            job: self.job.clone(),
             gang: Some(true),
             containers: BTreeMap::from([("trainer".into(), trainer)]),
             ..PodFacts::default()
-        })
+        }
     }
 
-    /// The pod starts, prints what its gang prints, then its own words from time to time.
+    /// The pod starts, and prints what its gang prints.
     fn steps(&self) -> Vec<Step> {
-        let gang = FILE.gangs.get(&self.gang);
-        let Some((gang, pod)) = gang.and_then(|gang| Some((gang, self.pod(gang)?))) else {
+        let Some(gang) = FILE.gangs.get(&self.gang) else {
             return Vec::new();
         };
+        let uid = || self.uid.clone();
         let once = |at: f64, event: Event| Step {
             at: Some(at),
             events: vec![event],
             ..Step::default()
         };
-        let prints = |lines: Vec<String>| Event::PodPrints {
-            uid: pod.uid.clone(),
-            lines,
-        };
-        let mut steps = vec![once(self.at, Event::PodStarts(Box::new(pod.clone())))];
-        if let Some(pid) = self.pid {
+        let prints = |lines: Vec<String>| Event::PodPrints { uid: uid(), lines };
+        let pod = Box::new(self.pod(gang));
+        let mut steps = vec![once(self.at, Event::PodStarts(pod))];
+        if let Some(process) = self.process.clone() {
             let process = ProcessSpec {
-                pid,
-                pod: pod.uid.clone(),
-                queue_pairs: self.queue_pairs,
-                tcp: 0,
+                pod: uid(),
+                ..process
             };
             steps.push(once(self.at + 1.0, Event::ProcessStarts(process)));
         }
-        if !self.silent {
-            for (after, lines) in gang.output(&self.name, &pod.name, self.index) {
-                steps.push(once(self.at + 0.5 + after, prints(lines)));
-            }
-        }
-        if let Some(own) = &self.prints {
-            let lines = own.lines.iter();
-            let lines = lines.map(|line| line.replace("{pod}", &pod.name));
-            steps.push(Step {
-                from: Some(own.from),
-                every: Some(own.every),
-                ..once(own.at, prints(lines.collect()))
-            });
+        let logs = self.env.contains_key("NCCL_DEBUG");
+        let job = self.job.as_ref().filter(|_| logs);
+        let output = job.map(|job| gang.output(&job.name, &self.pod, self.index));
+        for (after, lines) in output.into_iter().flatten() {
+            steps.push(once(self.at + 0.5 + after, prints(lines)));
         }
         match self.until {
-            Some(until) => steps.push(once(until, Event::PodEnds(pod.uid.clone()))),
-            None if !gang.hangs && !self.silent => steps.push(Step {
+            Some(until) => steps.push(once(until, Event::PodEnds(uid()))),
+            None if logs && !gang.hangs => steps.push(Step {
                 from: Some(self.at + 5.0),
                 every: Some(5.0),
                 events: vec![prints(vec!["throughput 3021.7 tokens/s/GPU".into()])],
@@ -235,15 +202,6 @@ impl Job {
         }
         steps
     }
-}
-
-/// A UID that depends on a text alone.
-fn uid(text: &str) -> String {
-    let hash = fnv1a(text.as_bytes());
-    let (a, b) = (hash >> 32, hash & 0xffff_ffff);
-    let (high, low, node) = (b >> 16, b & 0xfff, a >> 16);
-    let variant = a & 0xfff;
-    format!("{a:08x}-{high:04x}-4{low:03x}-8{variant:03x}-{b:08x}{node:04x}")
 }
 
 #[cfg(test)]

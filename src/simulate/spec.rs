@@ -238,7 +238,8 @@ pub struct ModuleSpec {
 }
 
 /// One process of a pod, in a network namespace of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ProcessSpec {
     /// Process id.
     pub pid: u32,

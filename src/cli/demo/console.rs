@@ -31,7 +31,7 @@ impl Console {
         self.state = Some(report.state);
         self.reasons.clone_from(&report.reasons);
         let state = judged(self.style, report.state.as_str());
-        Some(format!("{state}{}", why(report)))
+        Some(format!("{state}{}", report.because()))
     }
 
     /// Everything that changed: findings with their remedies, and the verdict.
@@ -68,7 +68,7 @@ impl Console {
         }
         if self.state.replace(report.state) != Some(report.state) {
             let state = judged(self.style, report.state.as_str());
-            lines.push(format!("       node is {state}{}", why(report)));
+            lines.push(format!("       node is {state}{}", report.because()));
         }
         lines
     }
@@ -77,13 +77,6 @@ impl Console {
 /// The word of a verdict or status, in its colour.
 fn judged(style: Style, word: &str) -> String {
     Page::new(style, style.width).judged(word)
-}
-
-fn why(report: &Report) -> String {
-    match report.reasons.as_slice() {
-        [] => String::new(),
-        reasons => format!(": {}", reasons.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Lets a scenario happen on its node.
 
 use super::cluster::ClusterNode;
+use super::say;
 use crate::simulate::{Event, Node, Scenario, Step};
 use futures::future::LocalBoxFuture;
 use std::io;
@@ -64,18 +65,12 @@ impl Runner {
         self.apply(events).await
     }
 
-    /// Runs a scenario: with `once`, until it has ended; else until it is dropped.
-    pub(super) async fn run(
-        &self,
-        scenario: &Scenario,
-        once: bool,
-        say: &impl Fn(&str),
-    ) -> io::Result<()> {
+    /// Runs a scenario: with `once`, until it has ended; else until it is dropped. `told`: its lines are
+    /// printed.
+    pub(super) async fn run(&self, scenario: &Scenario, once: bool, told: bool) -> io::Result<()> {
         loop {
-            let mut parts: Vec<LocalBoxFuture<'_, io::Result<()>>> = vec![
-                Box::pin(self.once(&scenario.steps, say)),
-                Box::pin(self.load(scenario.load)),
-            ];
+            let mut parts: Vec<LocalBoxFuture<'_, io::Result<()>>> =
+                vec![Box::pin(self.once(&scenario.steps, told))];
             for step in &scenario.steps {
                 parts.push(Box::pin(self.repeat(step)));
             }
@@ -90,19 +85,21 @@ impl Runner {
             if once {
                 return Ok(());
             }
-            say("\nThe scenario starts again.\n");
+            if told {
+                say("\nThe scenario starts again.\n");
+            }
         }
     }
 
     /// The steps that happen once, in order.
-    async fn once(&self, steps: &[Step], say: &impl Fn(&str)) -> io::Result<()> {
+    async fn once(&self, steps: &[Step], told: bool) -> io::Result<()> {
         let start = Instant::now();
         let timed = steps.iter().filter_map(|step| Some((step.at?, step)));
         let mut steps: Vec<(f64, &Step)> = timed.collect();
         steps.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         for (at, step) in steps {
             tokio::time::sleep_until(start + self.scaled(at)).await;
-            if !step.say.is_empty() {
+            if told && !step.say.is_empty() {
                 // As the scenario is written, whatever the speed.
                 let at = minutes(Duration::from_secs_f64(at));
                 say(&format!("{at}  {}", step.say));
@@ -128,26 +125,6 @@ impl Runner {
             }
             self.perform(step).await?;
         }
-    }
-
-    /// Traffic that varies a little, as that of jobs does.
-    async fn load(&self, percent: u64) -> io::Result<()> {
-        const STEP: f64 = 1.5;
-        const VARIATION: [u64; 8] = [0, 2, 5, 7, 8, 6, 4, 1];
-        if percent == 0 {
-            return std::future::pending().await;
-        }
-        let every = self.scaled(STEP);
-        let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
-        for more in VARIATION.iter().cycle() {
-            ticks.tick().await;
-            let traffic = Event::Traffic {
-                millis: u64::try_from(every.as_millis()).unwrap_or(0),
-                percent: percent + more,
-            };
-            self.apply(vec![traffic]).await?;
-        }
-        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 //! time; nothing is queued but events.
 
 use super::api::NodeApi;
+use super::budget::is_later;
 use super::desired::Desired;
 use super::error::{ApiError, ApiResult, ErrorKind};
 use super::event_recorder::EventRecorder;
@@ -342,10 +343,9 @@ impl Writer {
     }
 }
 
-/// Whether a view is of an older version than another. Versions are numbers on every API server in
-/// use; where they are not, the later arrival counts as the newer.
+/// Whether a view is of an older version than another. Where versions are not numbers, the later arrival
+/// counts as the newer.
 fn is_older(view: &NodeView, than: &NodeView) -> bool {
-    let number = |view: &NodeView| view.resource_version.parse::<u64>().ok();
-    let versions = number(view).zip(number(than));
-    view.uid == than.uid && versions.is_some_and(|(view, than)| view < than)
+    let later = is_later(&than.resource_version, &view.resource_version);
+    view.uid == than.uid && later == Some(true)
 }

@@ -1,7 +1,7 @@
 //! Puts and lifts the taint, within the group's budget: the rules of `budget.rs` carried out.
 
 use super::Writer;
-use crate::cluster::api::{LedgerLease, NodeApi};
+use crate::cluster::api::{NodeApi, WRITE_LEDGER};
 use crate::cluster::budget::{Asker, Ledger, Step, Withheld};
 use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
@@ -13,12 +13,13 @@ use crate::cluster::settings::{BudgetMax, Mode};
 use crate::report::cluster::BudgetStatus;
 use crate::report::{Report, State, Tainting};
 use crate::units::cut;
+use backon::{ExponentialBuilder, Retryable};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::ExponentialBackoff;
 use std::time::Duration;
 
-/// Attempts in a row at a ledger that others write, too.
-const ATTEMPTS: u32 = 12;
+/// Further attempts in a row at a ledger that others write, too.
+const RETRIES: usize = 11;
 
 /// Where this node stands with its group's budget.
 pub(super) struct TaintBudget {
@@ -233,13 +234,24 @@ async fn request_slot(
     max: BudgetMax,
     node: &NodeView,
 ) -> ApiResult<(Slot, Option<BudgetStatus>)> {
-    let mut read: Option<LedgerLease> = None;
+    let is_contended = |error: &ApiError| error.is_conflict() && error.what == WRITE_LEDGER;
+    let attempt = async || ask_budget(api, group, max, node).await;
+    match attempt.retry(back_off()).when(is_contended).await {
+        Err(error) if is_contended(&error) => Ok((Slot::Busy, None)),
+        answer => answer,
+    }
+}
+
+/// The same once; fails with a conflict where another node writes the ledger meanwhile.
+async fn ask_budget(
+    api: &NodeApi,
+    group: &NodeGroup,
+    max: BudgetMax,
+    node: &NodeView,
+) -> ApiResult<(Slot, Option<BudgetStatus>)> {
+    let mut read = api.ledger(&group.lease).await?;
     let mut listed = None;
-    for attempt in 0..ATTEMPTS {
-        if read.is_none() {
-            read = api.ledger(&group.lease).await?;
-            listed = None;
-        }
+    loop {
         let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
         let limit = ledger.limit(max);
         let asker = Asker {
@@ -264,31 +276,21 @@ async fn request_slot(
                 (Some(ledger.without(&node.name)), None)
             }
         };
-        let status = |ledger: &Ledger| BudgetStatus {
-            lease: group.lease.clone(),
-            claimed: ledger.claims.len(),
-            limit: ledger.limit(max),
-            nodes: ledger.nodes.unwrap_or(0),
-        };
-        let Some(next) = next else {
-            return Ok((slot.unwrap_or(Slot::Busy), Some(status(&ledger))));
-        };
-        match api.write_ledger(&group.lease, read.as_ref(), &next).await {
-            Ok(written) => {
-                if let Some(slot) = slot {
-                    return Ok((slot, Some(status(&next))));
-                }
-                read = Some(written);
-                listed = Some(api.list_group(&group.selector, &next).await?);
-            }
-            Err(error) if error.kind == ErrorKind::Conflict => {
-                read = None;
-                back_off(attempt).await;
-            }
-            Err(error) => return Err(error),
+        if let Some(next) = &next {
+            read = Some(api.write_ledger(&group.lease, read.as_ref(), next).await?);
         }
+        let ledger = next.unwrap_or(ledger);
+        if let Some(slot) = slot {
+            let status = BudgetStatus {
+                lease: group.lease.clone(),
+                claimed: ledger.claims.len(),
+                limit: ledger.limit(max),
+                nodes: ledger.nodes.unwrap_or(0),
+            };
+            return Ok((slot, Some(status)));
+        }
+        listed = Some(api.list_group(&group.selector, &ledger).await?);
     }
-    Ok((Slot::Busy, None))
 }
 
 /// Fails with a conflict if the Node has a later version than the one seen. Read after the ledger was,
@@ -312,32 +314,28 @@ async fn amend(
     lease: &str,
     change: impl Fn(Ledger) -> Option<Ledger>,
 ) -> ApiResult<()> {
-    for attempt in 0.. {
-        let written = async {
-            let read = api.ledger(lease).await?;
-            let ledger = read.as_ref().map(|read| read.ledger.clone());
-            let Some(next) = change(ledger.unwrap_or_default()) else {
-                return Ok(());
-            };
-            let written = api.write_ledger(lease, read.as_ref(), &next).await;
-            written.map(drop)
+    let attempt = async || {
+        let read = api.ledger(lease).await?;
+        let ledger = read.as_ref().map(|read| read.ledger.clone());
+        let Some(next) = change(ledger.unwrap_or_default()) else {
+            return Ok(());
         };
-        match written.await {
-            Err(error) if error.kind == ErrorKind::Conflict && attempt + 1 < ATTEMPTS => {
-                back_off(attempt).await;
-            }
-            Err(error) if error.is_final() => {
-                tracing::warn!(%error, "the budget's ledger cannot be updated");
-                break;
-            }
-            other => return other,
+        let written = api.write_ledger(lease, read.as_ref(), &next).await;
+        written.map(drop)
+    };
+    match attempt.retry(back_off()).when(ApiError::is_conflict).await {
+        Err(error) if error.is_final() => {
+            tracing::warn!(%error, "the budget's ledger cannot be updated");
+            Ok(())
         }
+        done => done,
     }
-    Ok(())
 }
 
-/// Jittered exponential backoff after a conflict.
-async fn back_off(attempt: u32) {
-    let most = Duration::from_millis(10 << attempt.min(6));
-    tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
+/// Waits after conflicts, each shortened by up to half at random.
+fn back_off() -> ExponentialBuilder {
+    let (first, longest) = (Duration::from_millis(5), Duration::from_millis(320));
+    let waits = ExponentialBuilder::new().with_min_delay(first);
+    let waits = waits.with_max_delay(longest).with_factor(2.0);
+    waits.with_jitter().with_max_times(RETRIES)
 }

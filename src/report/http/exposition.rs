@@ -10,40 +10,33 @@ use flate2::write::GzEncoder;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The metrics of one report, encoded once for all scrapes that show it.
 #[derive(Debug, Default)]
-pub struct Rendered(Mutex<Option<Encoded>>);
+pub struct Rendered(Mutex<(Option<Shown>, String)>);
 
-/// What was encoded, and its text.
-type Encoded = (Weak<Report>, Weak<ClusterStatus>, String);
+/// What the text shows: the report by its generation, and what the writer of the Node did.
+type Shown = (u64, Option<Arc<ClusterStatus>>);
 
 impl Rendered {
     /// The metrics of a report and of what the writer of the Node did.
     pub fn text(
         &self,
-        report: &Arc<Report>,
-        cluster: Option<&Arc<ClusterStatus>>,
+        report: &Report,
+        cluster: Option<Arc<ClusterStatus>>,
         detail: Detail,
     ) -> String {
-        let of = (
-            Arc::downgrade(report),
-            cluster.map(Arc::downgrade).unwrap_or_default(),
-        );
+        let shown = Some((report.generation, cluster));
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
-            Some((of_report, of_cluster, text))
-                if of_report.ptr_eq(&of.0) && of_cluster.ptr_eq(&of.1) =>
-            {
-                text.clone()
-            }
-            _ => {
-                let text = metrics::encode_report(report, cluster.map(Arc::as_ref), detail);
-                *kept = Some((of.0, of.1, text.clone()));
-                text
-            }
+        if kept.0 != shown {
+            let cluster = shown.as_ref().and_then(|(_, status)| status.as_deref());
+            *kept = (
+                shown.clone(),
+                metrics::encode_report(report, cluster, detail),
+            );
         }
+        kept.1.clone()
     }
 }
 
@@ -188,7 +181,7 @@ mod tests {
         ] {
             let detail = Detail::default();
             let text = metrics::encode_report(report, cluster.map(Arc::as_ref), detail);
-            assert_eq!(rendered.text(report, cluster, detail), text);
+            assert_eq!(rendered.text(report, cluster.cloned(), detail), text);
         }
     }
 

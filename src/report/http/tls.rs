@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(ring::default_provider()));
@@ -36,17 +36,13 @@ pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Fault> {
     })?;
     let ends = chain.iter().filter_map(|der| super::x509::not_after(der));
     let expires = ends.min();
-    // Key first: what is left to be wrong is the certificate or the pair.
-    let signing = PROVIDER.key_provider.load_private_key(key);
-    let signing = signing.map_err(|error| of_key(format!("the key is of no use: {error}")))?;
-    let key = CertifiedKey::new(chain, signing);
-    match key.keys_match() {
-        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
-        Err(Error::InconsistentKeys(_)) => {
-            return Err(of_key("it is not the certificate's key".into()));
+    let key = CertifiedKey::from_der(chain, key, &PROVIDER).map_err(|error| match error {
+        Error::InconsistentKeys(_) => of_key("it is not the certificate's key".into()),
+        error @ Error::InvalidCertificate(_) => {
+            of_chain(format!("the certificate is of no use: {error}"))
         }
-        Err(error) => return Err(of_chain(format!("the certificate is of no use: {error}"))),
-    }
+        error => of_key(format!("the key is of no use: {error}")),
+    })?;
     Ok(Identity {
         key: Arc::new(key),
         expires,

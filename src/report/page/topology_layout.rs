@@ -29,14 +29,9 @@ pub(super) struct Gpu<'a> {
     /// Its address as shown.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
+    pub(super) place: Place<'a>,
     pub(super) severity: Severity,
     pub(super) about: About<'a>,
-}
-
-impl Gpu<'_> {
-    pub(super) fn numa(&self) -> Option<u32> {
-        self.function?.numa_node
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -45,6 +40,7 @@ pub(super) struct Port<'a> {
     /// Its function's address as shown; empty for software devices.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
+    pub(super) place: Place<'a>,
     /// The worst of the port, its card and its links.
     pub(super) severity: Severity,
     /// Its link into the fabric alone.
@@ -53,10 +49,6 @@ pub(super) struct Port<'a> {
 }
 
 impl Port<'_> {
-    pub(super) fn numa(&self) -> Option<u32> {
-        (self.view.device.numa_node).or_else(|| self.function?.numa_node)
-    }
-
     /// Its device's name, with the port number only where the device has several.
     pub(super) fn name(&self) -> String {
         match self.view.device.ports.len() {
@@ -194,12 +186,14 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
     let in_use = in_use.chain(bdfs.iter().copied());
     let whole = in_use.map(|bdf| bdf.domain).any(|domain| domain != 0);
     let gpu = |(number, bdf): (usize, &Bdf)| {
-        let about = About::gpu(report, *bdf);
+        let (about, address) = (About::gpu(report, *bdf), bdf.to_string());
+        let function = function(&address);
         Gpu {
             number,
             bdf: *bdf,
-            address: shown(&bdf.to_string(), whole),
-            function: function(&bdf.to_string()),
+            address: shown(&address, whole),
+            function,
+            place: Place::of(pci, function, None, bdf.slot()),
             severity: about.severity().unwrap_or(Severity::Ok),
             about,
         }
@@ -210,8 +204,12 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
         .map(|view| {
             let about = About::port(report, &view);
             let address = view.address().unwrap_or_default();
+            let (function, device) = (function(&address), view.device);
+            let slot = device.pci.map(|pci| pci.slot());
+            let card = slot.unwrap_or_else(|| device.name.clone());
             Port {
-                function: function(&address),
+                function,
+                place: Place::of(pci, function, device.numa_node, card),
                 address: shown(&address, whole),
                 severity: of_port(&view, &about),
                 link: of_link(&view, &about),
@@ -220,7 +218,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
             }
         })
         .collect();
-    let mut groups = groups(pci, &gpus, &ports);
+    let mut groups = groups(&gpus, &ports);
     for group in &mut groups {
         if let Above::Switch(address) | Above::RootPort(address) = &mut group.above {
             *address = shown(address, whole);
@@ -270,15 +268,17 @@ pub(super) fn pcie(function: &Option<&PciFunction>) -> Option<String> {
 }
 
 /// Where a GPU or port is plugged in.
-struct Place<'a> {
+#[derive(Debug, Clone)]
+pub(super) struct Place<'a> {
     root_port: Option<&'a str>,
     /// The bridge below the root port: a switch's upstream port.
     switch: Option<&'a str>,
-    numa: Option<u32>,
+    pub(super) numa: Option<u32>,
     card: String,
 }
 
 impl<'a> Place<'a> {
+    /// `numa`: where that is known of the device itself.
     fn of(
         pci: Option<&'a PciFacts>,
         function: Option<&'a PciFunction>,
@@ -292,27 +292,23 @@ impl<'a> Place<'a> {
         Place {
             root_port: bridges.pop(),
             switch: bridges.pop(),
-            numa,
+            numa: numa.or_else(|| function?.numa_node),
             card,
         }
     }
 }
 
-fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -> Vec<Group<'a>> {
-    let of_gpu = |gpu: &Gpu<'a>| Place::of(pci, gpu.function, gpu.numa(), gpu.bdf.slot());
-    let of_port = |port: &Port<'a>| {
-        let slot = port.view.device.pci.map(|pci| pci.slot());
-        let card = slot.unwrap_or_else(|| port.view.device.name.clone());
-        Place::of(pci, port.function, port.numa(), card)
+fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>]) -> Vec<Group<'a>> {
+    let places = || {
+        let of_gpus = gpus.iter().map(|gpu| &gpu.place);
+        of_gpus.chain(ports.iter().map(|port| &port.place))
     };
-    let gpu_places: Vec<Place<'_>> = gpus.iter().map(of_gpu).collect();
-    let port_places: Vec<Place<'_>> = ports.iter().map(of_port).collect();
     let above = |place: &Place<'_>| {
         let Some(root) = place.root_port else {
             return Above::Unseen;
         };
-        let all = gpu_places.iter().chain(&port_places);
-        let below: Vec<&Place<'_>> = all.filter(|of| of.root_port == Some(root)).collect();
+        let below = places().filter(|of| of.root_port == Some(root));
+        let below: Vec<&Place<'_>> = below.collect();
         match place.switch {
             _ if below.iter().all(|of| of.card == place.card) => Above::Numa,
             Some(switch) if below.iter().all(|of| of.switch == place.switch) => {
@@ -323,11 +319,12 @@ fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
     let key = |place: &Place<'_>| (place.numa, above(place));
-    for (gpu, place) in gpus.iter().zip(&gpu_places) {
-        found.entry(key(place)).or_default().gpus.push(gpu.clone());
+    for gpu in gpus {
+        let group = found.entry(key(&gpu.place)).or_default();
+        group.gpus.push(gpu.clone());
     }
-    for (port, place) in ports.iter().zip(&port_places) {
-        let group = found.entry(key(place)).or_default();
+    for port in ports {
+        let group = found.entry(key(&port.place)).or_default();
         group.ports.push(port.clone());
     }
     let mut pieces = Vec::new();
