@@ -125,7 +125,7 @@ impl From<route::LinkEvent> for Wake {
 }
 
 fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    let monitor = match route::LinkMonitor::open() {
+    let monitor = match route::subscribe() {
         Ok(monitor) => monitor,
         Err(error) => {
             tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
@@ -135,8 +135,11 @@ fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     let links = Subscription {
         name: "rtnetlink",
         monitor: Some(monitor),
-        open: route::LinkMonitor::open,
-        wait: |monitor| Ok(monitor.wait(WAIT)?.into_iter().map(Wake::from).collect()),
+        open: route::subscribe,
+        wait: |socket| {
+            let events = route::events(socket, WAIT)?.into_iter();
+            Ok(events.map(Wake::from).collect())
+        },
         lost: || Wake::Lost,
     };
     links.forward(tx, beat, std::thread::sleep);
@@ -146,12 +149,12 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     while !tx.is_closed() {
         beat();
         // ib_core may be loaded later.
-        let Ok(monitor) = monitor::Monitor::open() else {
+        let (Ok(monitor), Ok(supported)) = (monitor::subscribe(), monitor::is_supported()) else {
             std::thread::sleep(LATER);
             continue;
         };
         // Kernels before 6.12 take the subscription and send nothing.
-        if !monitor.supported {
+        if !supported {
             tracing::info!(
                 "this kernel has no RDMA event monitor (Linux 6.12); devices are found by polling"
             );
@@ -160,9 +163,9 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
         let devices = Subscription {
             name: "rdma",
             monitor: Some(monitor),
-            open: monitor::Monitor::open,
-            wait: |monitor| {
-                let changed = monitor.wait(WAIT)?;
+            open: monitor::subscribe,
+            wait: |socket| {
+                let changed = monitor::changed(socket, WAIT)?;
                 Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
             },
             lost: || Wake::Devices,
