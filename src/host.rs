@@ -48,16 +48,12 @@ impl Host {
         let root = root.into();
         let sys = statfs(&root.join("sys"));
         let live = sys.is_ok_and(|fs| fs.filesystem_type() == SYSFS_MAGIC);
-        let errnos = if live {
-            Default::default()
-        } else {
-            recorded_errnos(&root)
-        };
+        let errnos = (!live).then(|| recorded_errnos(&root));
         Host {
             real_root: std::fs::canonicalize(&root).ok(),
             root,
             live,
-            errnos: Arc::new(errnos),
+            errnos: Arc::new(errnos.unwrap_or_default()),
             recording: None,
         }
     }

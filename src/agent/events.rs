@@ -123,15 +123,16 @@ impl From<route::LinkEvent> for Wake {
 }
 
 fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    let monitor = match route::LinkMonitor::open() {
+    let monitor = match route::subscribe() {
         Ok(monitor) => monitor,
         Err(error) => {
             tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
             return;
         }
     };
-    let events = events(monitor, route::LinkMonitor::open, |monitor| {
-        Ok(monitor.wait(WAIT)?.into_iter().map(Wake::from).collect())
+    let events = events(monitor, route::subscribe, |socket| {
+        let events = route::events(socket, WAIT)?.into_iter();
+        Ok(events.map(Wake::from).collect())
     });
     let sleep = std::thread::sleep;
     forward(tx, "rtnetlink", || Wake::Lost, events, beat, sleep);
@@ -141,19 +142,19 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     while !tx.is_closed() {
         beat();
         // ib_core may be loaded later.
-        let Ok(monitor) = monitor::Monitor::open() else {
+        let (Ok(monitor), Ok(supported)) = (monitor::subscribe(), monitor::is_supported()) else {
             std::thread::sleep(LATER);
             continue;
         };
         // Kernels before 6.12 take the subscription and send nothing.
-        if !monitor.supported {
+        if !supported {
             tracing::info!(
                 "this kernel has no RDMA event monitor (Linux 6.12); devices are found by polling"
             );
             return;
         }
-        let events = events(monitor, monitor::Monitor::open, |monitor| {
-            let changed = monitor.wait(WAIT)?;
+        let events = events(monitor, monitor::subscribe, |socket| {
+            let changed = monitor::changed(socket, WAIT)?;
             Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
         });
         let sleep = std::thread::sleep;

@@ -33,9 +33,8 @@ pub(super) fn sidecar_verdict(
     if line.len() > VERDICT_BYTES {
         return None;
     }
-    let mut scratch = Vec::new();
-    let (_, text) = unframe(line, &mut scratch);
-    let parsed: Line = serde_json::from_slice(text).ok()?;
+    let (_, text) = unframe(line);
+    let parsed: Line = serde_json::from_slice(&text).ok()?;
     if parsed.schema != VERDICT_SCHEMA {
         return None;
     }

@@ -44,7 +44,7 @@ proptest! {
         let _ = parse::uevent(&text, "DRIVER");
         let _ = tree::parse_u64(&text, || "x".into());
         let (nic, gpu) = (identity::place(Path::new(&text)), identity::place(Path::new(&other)));
-        let _ = topology::distance(&nic, &gpu, None, Some(0));
+        let _ = topology::distance(&(nic, None), &(gpu, Some(0)));
         if let Some(word) = parse::clean(&text) {
             prop_assert!(word.chars().count() <= 128 && !word.chars().any(char::is_control));
         }

@@ -1,6 +1,8 @@
 //! One line as a container runtime keeps it, without the frame: CRI (`TIME STREAM P|F TEXT`,
 //! kubelet's pkg/kubelet/kuberuntime/logs) or Docker's json-file. Any other line is its own text.
 
+use std::borrow::Cow;
+
 /// What stands around a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Frame<'a> {
@@ -12,17 +14,17 @@ pub struct Frame<'a> {
     pub partial: bool,
 }
 
-/// Takes the frame off. Text that had to be unescaped is in `scratch`.
-pub fn unframe<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> (Frame<'a>, &'a [u8]) {
+/// Takes the frame off. Text is owned where it had to be unescaped.
+pub fn unframe(line: &[u8]) -> (Frame<'_>, Cow<'_, [u8]>) {
     let framed = match line.first() {
         Some(b'0'..=b'9') => cri(line),
-        Some(b'{') => docker_json(line, scratch).map(|frame| (frame, scratch.as_slice())),
+        Some(b'{') => docker_json(line),
         _ => None,
     };
-    framed.unwrap_or((Frame::default(), line))
+    framed.unwrap_or((Frame::default(), line.into()))
 }
 
-fn cri(line: &[u8]) -> Option<(Frame<'_>, &[u8])> {
+fn cri(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
     let space = memchr::memchr(b' ', line.get(..40.min(line.len()))?)?;
     let (time, rest) = line.split_at_checked(space)?;
     // 2024-05-01T12:00:00.123456789Z, or with an offset.
@@ -48,28 +50,27 @@ fn cri(line: &[u8]) -> Option<(Frame<'_>, &[u8])> {
         stderr,
         partial,
     };
-    Some((frame, rest.get(end + 1..).unwrap_or_default()))
+    Some((frame, rest.get(end + 1..).unwrap_or_default().into()))
 }
 
 /// `{"log":"...\n","stream":"stdout","time":"..."}`.
-fn docker_json<'a>(line: &'a [u8], scratch: &mut Vec<u8>) -> Option<Frame<'a>> {
+fn docker_json(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
     #[derive(serde::Deserialize)]
     struct Entry<'a> {
-        log: std::borrow::Cow<'a, str>,
+        log: String,
         #[serde(borrow, default)]
         stream: Option<&'a str>,
         #[serde(borrow, default)]
         time: Option<&'a str>,
     }
-    let entry: Entry<'a> = serde_json::from_slice(line).ok()?;
-    scratch.clear();
-    let text = entry.log.strip_suffix('\n');
-    scratch.extend_from_slice(text.unwrap_or(&entry.log).as_bytes());
-    Some(Frame {
+    let entry: Entry<'_> = serde_json::from_slice(line).ok()?;
+    let mut text = entry.log.into_bytes();
+    let frame = Frame {
         time: entry.time,
         stderr: entry.stream == Some("stderr"),
-        partial: text.is_none(),
-    })
+        partial: text.pop_if(|last| *last == b'\n').is_none(),
+    };
+    Some((frame, text.into()))
 }
 
 #[cfg(test)]
@@ -97,9 +98,8 @@ mod tests {
                 true,
             ),
         ] {
-            let mut scratch = Vec::new();
-            let (frame, got) = unframe(line.as_bytes(), &mut scratch);
-            assert_eq!(got, text.as_bytes(), "{line}");
+            let (frame, got) = unframe(line.as_bytes());
+            assert_eq!(*got, *text.as_bytes(), "{line}");
             let want = Frame {
                 time: Some(time),
                 stderr,
@@ -121,9 +121,8 @@ mod tests {
             "2024-05-01T12:00:00.1Z stdout X x",
             "node:1:2 [0] NCCL INFO x",
         ] {
-            let mut scratch = Vec::new();
-            let (frame, got) = unframe(line.as_bytes(), &mut scratch);
-            assert_eq!((frame, got), (Frame::default(), line.as_bytes()));
+            let (frame, got) = unframe(line.as_bytes());
+            assert_eq!((frame, &*got), (Frame::default(), line.as_bytes()));
         }
     }
 }

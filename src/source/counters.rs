@@ -128,10 +128,8 @@ impl CounterReader {
             let mut counters = PortCounters::default();
             port.read_pma(host, self.may_be_restricted, &mut counters);
             if let Some(values) = from_netlink.remove(&port.number) {
-                counters.hw = (values.into_iter())
-                    .filter(|(name, _)| name != "lifespan")
-                    .map(|(name, value)| (name, counted(value)))
-                    .collect();
+                let values = values.into_iter().filter(|(name, _)| name != "lifespan");
+                counters.hw = values.map(|(name, value)| (name, counted(value))).collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
                 counters.hw = port.hw.read(host, false).0;
             }
@@ -220,14 +218,12 @@ impl CounterDir {
 
 /// The names to read, in their order: ranked ones first, then by name. `lifespan` is a setting.
 fn order(names: Vec<String>, rank: fn(&str) -> Option<usize>, ranked_only: bool) -> Vec<String> {
-    let mut names: Vec<(usize, String)> = names
-        .into_iter()
-        .filter(|name| name != "lifespan")
-        .filter_map(|name| match rank(&name) {
-            Some(rank) => Some((rank, name)),
-            None => (!ranked_only).then_some((usize::MAX, name)),
-        })
-        .collect();
+    let ranked = |name: String| {
+        let rank = rank(&name).or((!ranked_only).then_some(usize::MAX))?;
+        Some((rank, name))
+    };
+    let counters = names.into_iter().filter(|name| name != "lifespan");
+    let mut names: Vec<(usize, String)> = counters.filter_map(ranked).collect();
     names.sort();
     names.truncate(MAX_FILES);
     names.into_iter().map(|(_, name)| name).collect()

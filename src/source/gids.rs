@@ -5,6 +5,7 @@ use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice};
 use crate::observe::reading::Reading;
 use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
+use std::cell::LazyCell;
 use std::path::Path;
 
 /// Slots read as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
@@ -28,7 +29,7 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     let mut empty = 0;
     let mut observed = false;
     let mut slot = 0;
-    let mut last = None;
+    let last = LazyCell::new(|| last_slot(host, &dir.join("gids")));
     let mut whole = true;
     while slot < ALL_SLOTS {
         let seeking = ethernet && !table.gids.iter().any(is_ipv4);
@@ -45,7 +46,7 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
             Reading::NotObservable => None,
             // The end, unless slots beyond it are there: then one is missing, and what it held is
             // not known.
-            Reading::Absent if slot < last_slot(host, &dir.join("gids"), &mut last) => {
+            Reading::Absent if slot < *last => {
                 whole = false;
                 None
             }
@@ -87,14 +88,11 @@ fn with_attributes(host: &Host, dir: &Path, slot: u32, gid: String) -> Gid {
     }
 }
 
-/// The highest slot that the directory of a table shows; looked for once.
-fn last_slot(host: &Host, dir: &Path, known: &mut Option<u32>) -> u32 {
-    *known.get_or_insert_with(|| {
-        let names = tree::list(host, dir);
-        let slots = names.value().into_iter().flatten();
-        let numbers = slots.filter_map(|name| name.parse().ok());
-        numbers.max().unwrap_or(0)
-    })
+/// The highest slot that the directory of a table shows.
+fn last_slot(host: &Host, dir: &Path) -> u32 {
+    let slots = tree::names(host, dir).into_iter();
+    let numbers = slots.filter_map(|name| name.parse().ok());
+    numbers.max().unwrap_or(0)
 }
 
 /// A RoCE v2 address that NCCL takes by default.

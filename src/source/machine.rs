@@ -85,10 +85,8 @@ pub fn arch(host: &Host) -> Option<String> {
         Some("aarch64".into())
     } else if parse::field(&cpuinfo, ':', "vendor_id").is_some() {
         Some("x86_64".into())
-    } else if host.is_live() {
-        Some(std::env::consts::ARCH.into())
     } else {
-        None
+        host.is_live().then(|| std::env::consts::ARCH.into())
     }
 }
 

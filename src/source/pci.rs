@@ -10,7 +10,8 @@ use crate::observe::reading::Reading;
 use crate::source::identity::{self, Place};
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id, sriov_numbers};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
-use crate::source::{machine, netdev, parse, routes, topology, tree};
+use crate::source::topology::{self, Located};
+use crate::source::{machine, netdev, parse, routes, tree};
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -244,10 +245,9 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
     let gpu_places = gpus.iter().map(|gpu| (gpu.to_string(), located(*gpu)));
     let gpu_places: Vec<_> = gpu_places.collect();
     let distances = |nic: Bdf| -> BTreeMap<String, Distance> {
-        let (nic, numa) = located(nic);
-        let to_gpu = |(address, (gpu, gpu_numa)): &(String, (Place, Option<u32>))| {
-            let distance = topology::distance(&nic, gpu, numa, *gpu_numa)?;
-            Some((address.clone(), distance))
+        let nic = located(nic);
+        let to_gpu = |(address, gpu): &(String, Located)| {
+            Some((address.clone(), topology::distance(&nic, gpu)?))
         };
         gpu_places.iter().filter_map(to_gpu).collect()
     };

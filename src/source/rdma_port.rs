@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::observe::rdma::{LinkLayer, RdmaPort};
 use crate::observe::reading::{Fault, Reading};
-use crate::source::{identity, parse, tree};
+use crate::source::{identity, netdev, parse, tree};
 use std::path::{Path, PathBuf};
 
 /// Class directory of RDMA devices.
@@ -88,13 +88,9 @@ fn gid_netdev(host: &Host, device: &str, dir: &Path, layer: LinkLayer) -> Option
         Some(identity::place(&path).pci?.slot())
     };
     // Bonds and VLANs hang on no card, soft RDMA neither.
-    match (
-        card(class_dir(device)),
-        card(Path::new("sys/class/net").join(&name)),
-    ) {
-        (Some(ours), Some(theirs)) if ours != theirs => None,
-        _ => Some(name),
-    }
+    let cards = card(class_dir(device)).zip(card(netdev::class_dir(&name)));
+    let differ = cards.is_some_and(|(ours, theirs)| ours != theirs);
+    (!differ).then_some(name)
 }
 
 /// A network device of the same PCI function, as [`choose_netdev`] picks it.

@@ -4,14 +4,12 @@
 use crate::observe::pci::Distance;
 use crate::source::identity::Place;
 
+/// Where a function hangs, and its NUMA node.
+pub type Located = (Place, Option<u32>);
+
 /// Distance of two functions. None where their NUMA nodes decide and one is unknown (-1 on guests
 /// and on machines with one node): unknown is not node 0.
-pub fn distance(
-    nic: &Place,
-    gpu: &Place,
-    numa_nic: Option<u32>,
-    numa_gpu: Option<u32>,
-) -> Option<Distance> {
+pub fn distance((nic, numa_nic): &Located, (gpu, numa_gpu): &Located) -> Option<Distance> {
     let pairs = nic.bridges.iter().zip(&gpu.bridges);
     let shared = pairs.take_while(|(a, b)| a == b).count();
     let same_host_bridge = nic.host_bridge.is_some() && nic.host_bridge == gpu.host_bridge;
@@ -86,10 +84,11 @@ mod tests {
             (&Place::default(), None, None, None),
         ];
         for (nic, numa_nic, numa_gpu, want) in rows {
-            assert_eq!(distance(nic, &gpu, numa_nic, numa_gpu), want, "{nic:?}");
+            let (nic, gpu) = ((nic.clone(), numa_nic), (gpu.clone(), numa_gpu));
+            assert_eq!(distance(&nic, &gpu), want, "{nic:?}");
         }
         // Two functions of one card on one root port.
         let sibling = path("0000:15", "15:01.0/16:00.1");
-        assert_eq!(distance(&bare, &sibling, None, None), Some(Pix));
+        assert_eq!(distance(&(bare, None), &(sibling, None)), Some(Pix));
     }
 }

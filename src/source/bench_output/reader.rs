@@ -70,9 +70,8 @@ impl Reader {
     fn read_line(&mut self) {
         self.line_number += 1;
         let line = std::mem::take(&mut self.partial);
-        let mut scratch = Vec::new();
-        let (_, text) = unframe(&line, &mut scratch);
-        let text = String::from_utf8_lossy(text);
+        let (_, text) = unframe(&line);
+        let text = String::from_utf8_lossy(&text);
         self.read_text(without_colour(&text).trim_end());
     }
 

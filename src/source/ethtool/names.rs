@@ -65,10 +65,8 @@ pub fn facts<S: AsRef<str>>(driver: &str, statistics: &[(S, u64)]) -> EthtoolFac
 /// not fill them in: traffic of its own on a port without a single packet shows that.
 fn is_blind<S: AsRef<str>>(statistics: &[(S, u64)]) -> bool {
     let sum = |names: &[&str]| {
-        let values = statistics.iter().filter(|s| names.contains(&s.0.as_ref()));
-        values.fold(None, |sum: Option<u64>, (_, value)| {
-            Some(sum.unwrap_or(0).saturating_add(*value))
-        })
+        let known = statistics.iter().filter(|s| names.contains(&s.0.as_ref()));
+        known.map(|(_, value)| *value).reduce(u64::saturating_add)
     };
     sum(PHYSICAL) == Some(0) && sum(OWN).is_some_and(|own| own > 0)
 }

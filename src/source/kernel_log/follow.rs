@@ -243,11 +243,8 @@ impl KmsgFollower {
         fresh: bool,
         now_us: u64,
     ) -> Option<KmsgItem> {
-        let before = self.reached.and_then(|reached| reached.last_ts_us);
-        let (before, at) = (
-            before.unwrap_or(0),
-            place.last_ts_us.unwrap_or(before.unwrap_or(0)),
-        );
+        let before = self.newest_us().unwrap_or(0);
+        let at = place.last_ts_us.unwrap_or(before);
         self.rebooted |= at.saturating_add(OTHER_BOOT_US) < before;
         self.reached = Some(place);
         self.dirty = true;

@@ -37,10 +37,8 @@ pub fn says_any(text: &str, phrases: &[String]) -> bool {
 
 /// What the first phrase that a text says means.
 pub fn first(notes: &[(String, Note)], text: &str) -> Option<Note> {
-    let mut notes = notes.iter();
-    notes
-        .find(|(phrase, _)| says(text, phrase))
-        .map(|row| row.1)
+    let row = notes.iter().find(|(phrase, _)| says(text, phrase));
+    row.map(|row| row.1)
 }
 
 /// A phrase stands at the text's start unless it begins with `*`, which stands for anything, also
@@ -50,9 +48,8 @@ fn says(text: &str, phrase: &str) -> bool {
     let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else {
         return false;
     };
-    parts
-        .try_fold(rest, |rest, part| Some(rest.split_once(part)?.1))
-        .is_some()
+    let end = parts.try_fold(rest, |rest, part| Some(rest.split_once(part)?.1));
+    end.is_some()
 }
 
 #[cfg(test)]

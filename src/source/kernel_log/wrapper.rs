@@ -4,8 +4,6 @@
 //! Only whole prefixes at the start are taken, one after the other until none fits: text that merely
 //! quotes a kernel line keeps the quoting program's words in front, and so never decodes.
 
-use std::borrow::Cow;
-
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,10 +16,10 @@ use crate::source::container_log::unframe;
 use crate::source::parse::{Pattern, pattern};
 
 /// A message without its wrappers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stripped<'a> {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stripped {
     /// The message as the kernel printed it.
-    pub text: Cow<'a, str>,
+    pub text: String,
     /// PCI address from the record's dictionary, with function.
     pub device: Option<String>,
     /// Whether the line was a raw record, whose dictionary may follow on later lines.
@@ -31,41 +29,33 @@ pub struct Stripped<'a> {
 /// Strips one line. `None`: the line says that it does not come from the kernel.
 ///
 /// `any_facility` accepts what user space wrote to the kernel log; for tests and demonstrations.
-pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
+pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
     let line = line.trim_end_matches(['\r', '\n']);
-    let mut scratch = Vec::new();
-    let (frame, framed) = unframe(line.as_bytes(), &mut scratch);
-    let framed = std::str::from_utf8(framed).ok();
+    let (frame, framed) = unframe(line.as_bytes());
+    let framed = std::str::from_utf8(&framed).ok();
     // A container prints what it likes: as behind a tool's word, only a log is read.
     let framed = framed.filter(|text| frame.time.is_some() && is_log(&without_colour(text)));
-    match without_colour(framed.unwrap_or(line)) {
-        Cow::Borrowed(_) if framed.is_none() => strip_plain(line, any_facility),
-        line => strip_plain(&line, any_facility).map(|stripped| Stripped {
-            text: Cow::Owned(stripped.text.into_owned()),
-            ..stripped
-        }),
-    }
-}
-
-fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
-    let line = behind_tools(line, MOST_TOOLS).unwrap_or(line);
+    let line = without_colour(framed.unwrap_or(line));
+    let line = behind_tools(&line, MOST_TOOLS).unwrap_or(&line);
     if line.starts_with('{') && line.contains("\"MESSAGE\"") {
         return journal_object(line, any_facility);
     }
-    if let Some(text) = json_message(line).or_else(|| shipped(line)) {
-        return Some(Stripped {
-            text: Cow::Owned(text),
-            device: None,
-            raw_record: false,
-        });
-    }
     if let Some(r) = record::parse(line) {
-        return (r.facility == 0 || any_facility).then_some(Stripped {
-            text: r.text,
+        return (r.facility == 0 || any_facility).then(|| Stripped {
+            text: r.text.into_owned(),
             device: r.device,
             raw_record: true,
         });
     }
+    let json = json_message(line).or_else(|| shipped(line));
+    Some(Stripped {
+        text: json.or_else(|| without_prefixes(line, any_facility))?,
+        ..Stripped::default()
+    })
+}
+
+/// What follows the prefixes of a log; `None` where one says that a program speaks.
+fn without_prefixes(line: &str, any_facility: bool) -> Option<String> {
     let mut rest = line.trim_start();
     let mut stamped = false;
     for _ in 0..MOST_PREFIXES {
@@ -78,11 +68,7 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         stamped |= kind == Kind::Stamp;
         rest = after.trim_start();
     }
-    Some(Stripped {
-        text: Cow::Borrowed(rest),
-        device: None,
-        raw_record: false,
-    })
+    Some(rest.to_owned())
 }
 
 /// Most prefixes of a log that are taken off a line: each is looked for in all that is left of it.
@@ -127,7 +113,7 @@ fn shipped(line: &str) -> Option<String> {
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
-fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
+fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
     let entry: Entry = serde_json::from_str(line).ok()?;
     let field = |name: &str| entry.get(name).filter(|value| !value.is_null());
     let speaker = field("_TRANSPORT").or_else(|| field("SYSLOG_IDENTIFIER"));
@@ -141,7 +127,7 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         bytes => String::from_utf8_lossy(&Vec::<u8>::deserialize(bytes).ok()?).into_owned(),
     };
     Some(Stripped {
-        text: Cow::Owned(text),
+        text,
         device: field("_KERNEL_DEVICE").and_then(|device| record::pci_device(device.as_str()?)),
         raw_record: false,
     })
@@ -349,7 +335,7 @@ mod tests {
             "Jan  1 00:00:14 node kern.warn kernel: [   14.2] ",
         ] {
             let line = format!("{before}{MESSAGE}");
-            let got = strip(&line, false).map(|s| s.text.into_owned());
+            let got = strip(&line, false).map(|s| s.text);
             assert_eq!(got.as_deref(), Some(MESSAGE), "{before:?}");
         }
     }

@@ -103,10 +103,8 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
     let mut rest = before;
     // The place of a WARN may be a C++ signature with brackets; an INFO has no place.
     for _ in 0..if info { 1 } else { 9 } {
-        let Some((inside, _)) = rest.rsplit_once(']') else {
-            break;
-        };
-        let Some((left, device)) = inside.rsplit_once('[') else {
+        let inside = rest.rsplit_once(']').map(|(inside, _)| inside);
+        let Some((left, device)) = inside.and_then(|inside| inside.rsplit_once('[')) else {
             break;
         };
         rest = left;

@@ -27,7 +27,6 @@ pub struct Reader {
     torn: Option<(Vec<u8>, u64)>,
     /// Number of lines that were longer than the limit.
     cut: u64,
-    scratch: Vec<u8>,
 }
 
 impl Reader {
@@ -86,7 +85,7 @@ impl Reader {
     pub fn held(&self) -> usize {
         let torn = self.torn.as_ref().map_or(0, |(line, _)| line.capacity());
         let joined: usize = self.joined.iter().map(Vec::capacity).sum();
-        self.carry.capacity() + joined + torn + self.scratch.capacity()
+        self.carry.capacity() + joined + torn
     }
 
     /// Number of lines read so far.
@@ -145,8 +144,7 @@ impl Reader {
     fn line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         self.cut += u64::from(line.len() > LINE_LIMIT);
         let line = line.get(..LINE_LIMIT).unwrap_or(line);
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let (frame, text) = unframe(line, &mut scratch);
+        let (frame, text) = unframe(line);
         let time = match (frame.time, read_at) {
             (Some(text), _) => Time::Text(text),
             (None, Some(at)) => Time::At(at),
@@ -154,17 +152,16 @@ impl Reader {
         };
         let joined = self.joined.get_mut(usize::from(frame.stderr));
         match joined.filter(|open| frame.partial || !open.is_empty() && frame.time.is_some()) {
-            None => self.text(text, log, time),
+            None => self.text(&text, log, time),
             Some(joined) => {
                 let room = JOIN_LIMIT.saturating_sub(joined.len());
-                joined.extend_from_slice(text.get(..room).unwrap_or(text));
+                joined.extend_from_slice(text.get(..room).unwrap_or(&text));
                 if !frame.partial {
                     let whole = std::mem::take(joined);
                     self.text(&whole, log, time);
                 }
             }
         }
-        self.scratch = scratch;
     }
 
     fn text(&mut self, text: &[u8], log: &mut NcclLog, time: Time<'_>) {

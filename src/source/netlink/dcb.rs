@@ -70,10 +70,8 @@ pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
         |selector| table.is_some_and(|table| table.iter().any(|attr| attr.bytes == [selector]));
     facts.trust = if trusted(SELECTOR_DSCP) || !facts.dscp_to_priority.is_empty() {
         Some(Trust::Dscp)
-    } else if trusted(SELECTOR_PCP) {
-        Some(Trust::Pcp)
     } else {
-        None
+        trusted(SELECTOR_PCP).then_some(Trust::Pcp)
     };
     Ok(facts)
 }

@@ -92,29 +92,19 @@ pub enum LinkEvent {
     Lost,
 }
 
-/// Listens to changes of network devices in this network namespace.
-#[derive(Debug)]
-pub struct LinkMonitor {
-    socket: Socket,
+/// Joins the groups of link and DCB events of this network namespace.
+pub fn subscribe() -> Answer<Socket> {
+    Socket::with_groups(SockProtocol::NetlinkRoute, GROUPS)
 }
 
-impl LinkMonitor {
-    /// Joins the groups of link and DCB events.
-    pub fn open() -> Answer<Self> {
-        Ok(LinkMonitor {
-            socket: Socket::with_groups(SockProtocol::NetlinkRoute, GROUPS)?,
-        })
-    }
-
-    /// Waits for events, at most `timeout` (and at most 65 s); none on timeout.
-    pub fn wait(&mut self, timeout: Duration) -> Answer<Vec<LinkEvent>> {
-        let mut events = Vec::new();
-        let lost = self.socket.events(timeout, |message| {
-            events.extend(parse(&message).unwrap_or(Some(LinkEvent::Lost)));
-        })?;
-        events.extend(lost.then_some(LinkEvent::Lost));
-        Ok(events)
-    }
+/// Waits for events, at most `timeout` (and at most 65 s); none on timeout.
+pub fn events(socket: &mut Socket, timeout: Duration) -> Answer<Vec<LinkEvent>> {
+    let mut events = Vec::new();
+    let lost = socket.events(timeout, |message| {
+        events.extend(parse(&message).unwrap_or(Some(LinkEvent::Lost)));
+    })?;
+    events.extend(lost.then_some(LinkEvent::Lost));
+    Ok(events)
 }
 
 /// Parses one rtnetlink message; none where it is about something else.
@@ -225,7 +215,7 @@ mod tests {
 
     #[test]
     fn this_kernel_takes_the_subscription() {
-        let mut monitor = LinkMonitor::open().unwrap();
-        assert!(monitor.wait(Duration::ZERO).is_ok());
+        let mut socket = subscribe().unwrap();
+        assert!(events(&mut socket, Duration::ZERO).is_ok());
     }
 }

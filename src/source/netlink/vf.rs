@@ -27,12 +27,8 @@ pub fn read(ifname: &str) -> Reading<VfLinks> {
         .header(&[0; IFINFOMSG])
         .text(IFLA_IFNAME, ifname)
         .u32(IFLA_EXT_MASK, WITH_VFS | WITHOUT_STATISTICS);
-    ask(
-        ("virtual functions of", ifname),
-        request,
-        RTM_NEWLINK,
-        links,
-    )
+    let what = ("virtual functions of", ifname);
+    ask(what, request, RTM_NEWLINK, links)
 }
 
 /// Parses an RTM_NEWLINK; none unless it tells every one of IFLA_NUM_VF: a list of more than 64 KiB

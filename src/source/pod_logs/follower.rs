@@ -76,10 +76,8 @@ impl Follower {
         let mut left = (self.tools.options.backlog as u64)
             .saturating_sub(self.tools.stats.bytes)
             .max(1);
-        let mut behind: Vec<LogName> = (self.logs.iter())
-            .filter(|(_, log)| log.behind)
-            .map(|(name, _)| name.clone())
-            .collect();
+        let behind = self.logs.iter().filter(|(_, log)| log.behind);
+        let mut behind: Vec<LogName> = behind.map(|(name, _)| name.clone()).collect();
         let after = behind.partition_point(|name| *name <= self.served);
         behind.rotate_left(after);
         while left > 0 && !behind.is_empty() {
@@ -124,11 +122,10 @@ impl Follower {
     /// How far everything was read, for the next run's [`Options::resume`].
     #[must_use]
     pub fn state(&self) -> ResumeState {
+        let let_go = self.tree.marks.iter().flatten().cloned();
         let logs = self.logs.values().filter_map(Log::mark);
         ResumeState {
-            logs: logs
-                .chain(self.tree.marks.iter().flatten().cloned())
-                .collect(),
+            logs: logs.chain(let_go).collect(),
         }
     }
 }

@@ -128,14 +128,9 @@ impl Options {
         use nix::sys::resource::{Resource, getrlimit};
         let dir = host.path(dir);
         let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
-        let below_root = dir.starts_with(host.root());
-        let root = if below_root {
-            host.root()
-        } else {
-            Path::new("/")
-        };
+        let root = Some(host.root()).filter(|root| dir.starts_with(root));
         Options {
-            root: root.to_path_buf(),
+            root: root.unwrap_or(Path::new("/")).to_path_buf(),
             dir,
             layout: Layout::Pods,
             resume: None,

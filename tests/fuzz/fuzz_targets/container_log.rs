@@ -5,7 +5,6 @@ use libfuzzer_sys::fuzz_target;
 use selvage::source::container_log::unframe;
 
 fuzz_target!(|line: &[u8]| {
-    let mut scratch = Vec::new();
-    let (_, text) = unframe(line, &mut scratch);
+    let (_, text) = unframe(line);
     assert!(text.len() <= line.len());
 });

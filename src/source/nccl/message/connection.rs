@@ -24,13 +24,8 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
     let to = scan.spaces().number()?;
     let to_device = device(&mut scan);
     scan.spaces();
-    let side = if scan.tag("[send]").is_some() {
-        Some(Side::Send)
-    } else if scan.tag("[receive]").is_some() {
-        Some(Side::Receive)
-    } else {
-        None
-    };
+    let sends = scan.tag("[send]").map(|()| Side::Send);
+    let side = sends.or_else(|| scan.tag("[receive]").map(|()| Side::Receive));
     scan.spaces().tag("via")?;
     // RCCL appends the communicator and its size.
     let text = scan.spaces().0;
