@@ -1,7 +1,7 @@
 use super::super::testing::{Node, tell};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::netdev::{DcbFacts, PauseCounts, PriorityFacts};
+use crate::observe::netdev::DcbFacts;
 use crate::observe::reading::{Reading, Stamped};
 use std::sync::Arc;
 
@@ -17,22 +17,18 @@ fn set_pfc(node: &mut Node, bits: u8) {
 }
 
 /// Two samples of priority 3, `secs` apart.
-fn sampled(secs: u64, from: PriorityFacts, to: PriorityFacts) -> Node {
+fn sampled(secs: u64, from: [(&str, u64); 2], to: [(&str, u64); 2]) -> Node {
     let mut node = Node::roce();
     set_pfc(&mut node, 1 << 3);
-    node.set_ethtool(0, from, &[]);
+    node.set_ethtool(0, &from);
     node.tick(secs);
-    node.set_ethtool(0, to, &[]);
+    node.set_ethtool(0, &to);
     node.tick(0);
     node
 }
 
-fn micros(tx: u64, rx: u64) -> PriorityFacts {
-    PriorityFacts {
-        tx_pause_micros: Some(tx),
-        rx_pause_micros: Some(rx),
-        ..PriorityFacts::default()
-    }
+fn micros(tx: u64, rx: u64) -> [(&'static str, u64); 2] {
+    [("prio3.tx_pause_micros", tx), ("prio3.rx_pause_micros", rx)]
 }
 
 #[test]
@@ -64,12 +60,11 @@ fn no_more_than_all_of_the_time_is_told() {
 
 #[test]
 fn frames_alone_and_what_is_not_shown_say_nothing() {
-    let frames = |count| PriorityFacts {
-        pause: PauseCounts {
-            rx: Some(count),
-            tx: Some(count),
-        },
-        ..PriorityFacts::default()
+    let frames = |count| {
+        [
+            ("prio3.rx_pause_frames", count),
+            ("prio3.tx_pause_frames", count),
+        ]
     };
     assert_eq!(
         sampled(10, frames(0), frames(1_000_000)).told(&CHECK),
@@ -91,7 +86,7 @@ fn a_storm_that_ends_ends() {
     let mut node = sampled(10, micros(0, 0), micros(0, 9_000_000));
     assert_eq!(node.run(&CHECK).len(), 1);
     node.tick(10);
-    node.set_ethtool(0, micros(0, 9_000_000), &[]);
+    node.set_ethtool(0, &micros(0, 9_000_000));
     node.tick(0);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
@@ -134,9 +129,9 @@ fn without_dcb_the_priorities_that_show_pause_have_pfc() {
 fn storm_events_and_port_drops() {
     let run = |name: &str, count: u64| {
         let mut node = Node::roce();
-        node.set_ethtool(0, PriorityFacts::default(), &[(name, 7)]);
+        node.set_ethtool(0, &[(name, 7)]);
         node.tick(10);
-        node.set_ethtool(0, PriorityFacts::default(), &[(name, 7 + count)]);
+        node.set_ethtool(0, &[(name, 7 + count)]);
         node.tick(0);
         node.run(&CHECK).first().map(|c| (c.reason, c.weight))
     };
@@ -174,15 +169,17 @@ fn roce_on_the_wrong_priority() {
         let mut node = Node::roce();
         node.policy.expect.lossless = expected;
         set_pfc(&mut node, enabled);
-        let bytes = |bytes| PriorityFacts {
-            rx_bytes: Some(bytes),
-            ..PriorityFacts::default()
+        let bytes = |bytes| {
+            [
+                ("prio3.rx_bytes", bytes),
+                ("rx_vport_rdma_unicast_bytes", bytes),
+            ]
         };
-        node.set_ethtool(0, bytes(0), &[("rx_vport_rdma_unicast_bytes", 0)]);
+        node.set_ethtool(0, &bytes(0));
         node.set_counters(0, &[("hw.packet_seq_err", 0)]);
         node.tick(10);
         let moved = 1 << 32;
-        node.set_ethtool(0, bytes(moved), &[("rx_vport_rdma_unicast_bytes", moved)]);
+        node.set_ethtool(0, &bytes(moved));
         node.set_counters(0, &[("hw.packet_seq_err", losses)]);
         node.tick(0);
         node.run(&CHECK).first().map(|c| c.reason)

@@ -8,7 +8,7 @@ use super::roles::kind;
 use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
-use crate::observe::pci::{PciFacts, PciFunction};
+use crate::observe::pci::{PciFacts, PciFunction, gives_away};
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
             let is_his =
                 |gpu: &PciFunction| gpu.id.starts_with(vendor) && gpu.class.starts_with(class);
             let gpus: Vec<_> = (pci.gpu_functions())
-                .filter(|(_, gpu)| is_his(gpu) && !gpu.is_given_away())
+                .filter(|(_, gpu)| is_his(gpu) && !gives_away(gpu.driver.as_deref()))
                 .map(|(address, _)| address.to_string())
                 .collect();
             let some = gpus

@@ -44,7 +44,7 @@ pub struct PortView<'a> {
     /// What earlier snapshots showed of the port; `None` before the first one.
     pub history: Option<&'a PortHistory>,
     /// The past of its network device's statistics, by the names of
-    /// [`ethtool_names`](crate::observe::history::ethtool_names).
+    /// [`EthtoolFacts::counts`](crate::observe::netdev::EthtoolFacts::counts).
     pub statistics: Option<&'a BTreeMap<String, Track>>,
 }
 

@@ -8,7 +8,7 @@ use crate::check::{Action, Finding, Status, Weight};
 use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
 use crate::observe::history::ports_of;
 use crate::observe::lldp::{Advertisement, Neighbor};
-use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
+use crate::observe::pci::{AER_SEVERITIES, PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::{
     LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
 };
@@ -195,11 +195,7 @@ fn function() -> PciFunction {
     PciFunction {
         current: Reading::Value(link),
         max: Reading::Value(link),
-        aer: Aer {
-            correctable: Some(0),
-            nonfatal: Some(0),
-            fatal: Some(0),
-        },
+        aer: AER_SEVERITIES.map(|severity| (severity, 0)).into(),
         ..PciFunction::default()
     }
 }

@@ -236,7 +236,7 @@ fn virtual_functions(report: &Report) -> Vec<String> {
     let of = pci.into_iter().flat_map(|pci| pci.value.sriov.values());
     let drivers = of.flat_map(|of| of.functions.values());
     counted(drivers.map(|driver| match driver.as_deref() {
-        Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
+        Some(driver) if gives_away(Some(driver)) => format!("{driver} (no verbs)"),
         driver => driver.unwrap_or("none").to_string(),
     }))
 }
