@@ -17,12 +17,12 @@ fn set_pfc(node: &mut Node, bits: u8) {
 }
 
 /// Two samples of priority 3, `secs` apart.
-fn sampled(secs: u64, from: [(&str, u64); 2], to: [(&str, u64); 2]) -> Node {
+fn sampled(secs: u64, from: &[(&str, u64)], to: &[(&str, u64)]) -> Node {
     let mut node = Node::roce();
     set_pfc(&mut node, 1 << 3);
-    node.set_ethtool(0, &from);
+    node.set_ethtool(0, from);
     node.tick(secs);
-    node.set_ethtool(0, &to);
+    node.set_ethtool(0, to);
     node.tick(0);
     node
 }
@@ -43,7 +43,7 @@ fn share_of_time_paused() {
         (0, 5_100_000, Some("prio3 rx PfcStorm Degraded Verdict")),
     ] {
         let past = 1 << 50;
-        let node = sampled(10, micros(past, past), micros(past + tx, past + rx));
+        let node = sampled(10, &micros(past, past), &micros(past + tx, past + rx));
         let got = node.run(&CHECK).first().map(tell);
         let want = want.map(|want| format!("mlx5_0/1 {want}"));
         assert_eq!(got, want, "{tx} {rx}");
@@ -52,7 +52,7 @@ fn share_of_time_paused() {
 
 #[test]
 fn no_more_than_all_of_the_time_is_told() {
-    let node = sampled(10, micros(0, 0), micros(15_000_000, 0));
+    let node = sampled(10, &micros(0, 0), &micros(15_000_000, 0));
     let found = node.run(&CHECK);
     assert!(found[0].message.contains("100 % of the time"));
     assert_eq!(found[0].evidence["share"], 1.0);
@@ -67,7 +67,7 @@ fn frames_alone_and_what_is_not_shown_say_nothing() {
         ]
     };
     assert_eq!(
-        sampled(10, frames(0), frames(1_000_000)).told(&CHECK),
+        sampled(10, &frames(0), &frames(1_000_000)).told(&CHECK),
         Vec::<String>::new()
     );
     assert_eq!(Node::empty().told(&CHECK), Vec::<String>::new());
@@ -75,15 +75,15 @@ fn frames_alone_and_what_is_not_shown_say_nothing() {
 
 #[test]
 fn who_is_to_blame() {
-    let sends = sampled(10, micros(0, 0), micros(9_000_000, 0));
+    let sends = sampled(10, &micros(0, 0), &micros(9_000_000, 0));
     assert!(sends.run(&CHECK)[0].remedy.contains("receive side"));
-    let paused = sampled(10, micros(0, 0), micros(0, 9_000_000));
+    let paused = sampled(10, &micros(0, 0), &micros(0, 9_000_000));
     assert!(paused.run(&CHECK)[0].remedy.contains("not at fault"));
 }
 
 #[test]
 fn a_storm_that_ends_ends() {
-    let mut node = sampled(10, micros(0, 0), micros(0, 9_000_000));
+    let mut node = sampled(10, &micros(0, 0), &micros(0, 9_000_000));
     assert_eq!(node.run(&CHECK).len(), 1);
     node.tick(10);
     node.set_ethtool(0, &micros(0, 9_000_000));
@@ -93,11 +93,8 @@ fn a_storm_that_ends_ends() {
 
 #[test]
 fn drops_on_a_lossless_priority() {
-    let discards = |count| PriorityFacts {
-        rx_discards: Some(count),
-        ..PriorityFacts::default()
-    };
-    let mut node = sampled(10, discards(40), discards(51));
+    let discards = |count| [("prio3.rx_discards", count)];
+    let mut node = sampled(10, &discards(40), &discards(51));
     assert_eq!(
         node.told(&CHECK),
         ["mlx5_0/1 prio3 LosslessDrops Degraded Verdict"]
@@ -112,15 +109,14 @@ fn drops_on_a_lossless_priority() {
 
 #[test]
 fn without_dcb_the_priorities_that_show_pause_have_pfc() {
-    let facts = |count| PriorityFacts {
-        pause: PauseCounts {
-            rx: Some(0),
-            tx: Some(0),
-        },
-        rx_discards: Some(count),
-        ..PriorityFacts::default()
+    let facts = |count| {
+        [
+            ("prio3.rx_pause_frames", 0),
+            ("prio3.tx_pause_frames", 0),
+            ("prio3.rx_discards", count),
+        ]
     };
-    let mut node = sampled(10, facts(0), facts(11));
+    let mut node = sampled(10, &facts(0), &facts(11));
     node.snapshot.dcb.clear();
     assert_eq!(node.run(&CHECK)[0].reason, "LosslessDrops");
 }
@@ -245,7 +241,7 @@ fn infiniband_and_notifications() {
 
 #[test]
 fn a_port_that_is_no_rail_is_a_notice() {
-    let mut node = sampled(10, micros(0, 0), micros(9_000_000, 0));
+    let mut node = sampled(10, &micros(0, 0), &micros(9_000_000, 0));
     node.set_role(0, Role::Other);
     assert_eq!(
         node.told(&CHECK),

@@ -104,6 +104,8 @@ impl<'a> Context<'a> {
             remedy: doc.remedy().to_string(),
             action: doc.action,
             evidence: BTreeMap::new(),
+            since: Millis::default(),
+            caused_by: None,
             expected: None,
             timing,
             unseen: false,

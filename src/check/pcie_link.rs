@@ -450,12 +450,20 @@ mod tests {
         let mut node = Node::infiniband();
         let port = "0000:17:01.0";
         node.bend_pci(&nic(0), |f| f.parent = Some(port.into()));
-        node.bend_pci(port, |f| drop(f.aer.insert("nonfatal", 40)));
-        node.bend_pci(&gpu(1), |f| drop(f.aer.insert("correctable", 0)));
+        node.bend_pci(port, |f| {
+            f.aer.insert("nonfatal", 40);
+        });
+        node.bend_pci(&gpu(1), |f| {
+            f.aer.insert("correctable", 0);
+        });
         node.tick(60);
         assert_eq!(node.told(&CHECK), Vec::<String>::new(), "baseline");
-        node.bend_pci(port, |f| drop(f.aer.insert("nonfatal", 41)));
-        node.bend_pci(&gpu(1), |f| drop(f.aer.insert("correctable", 5000)));
+        node.bend_pci(port, |f| {
+            f.aer.insert("nonfatal", 41);
+        });
+        node.bend_pci(&gpu(1), |f| {
+            f.aer.insert("correctable", 5000);
+        });
         node.tick(60);
         assert_eq!(
             node.told(&CHECK),

@@ -264,14 +264,19 @@ fn gpudirect_facts() -> GpuDirectFacts {
 }
 
 /// A finding on a subject.
-pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Finding {
+pub fn finding(
+    check: &'static str,
+    subject: &str,
+    reason: &'static str,
+    status: Status,
+) -> Finding {
     Finding {
-        check: check.into(),
+        check,
         key: subject.into(),
         subject: subject.into(),
         status,
         weight: Weight::Verdict,
-        reason: reason.into(),
+        reason,
         since: Millis(480_000),
         message: format!("{subject} is not as it should be."),
         remedy: "Look at the cable.".into(),
@@ -283,6 +288,8 @@ pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Find
         .into(),
         expected: None,
         caused_by: None,
+        timing: crate::check::Timing::default(),
+        unseen: false,
     }
 }
 

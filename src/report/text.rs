@@ -115,7 +115,7 @@ fn reasons(report: &Report, port: &PortView<'_>) -> String {
     let key = port.key.to_string();
     let about = report.findings.iter();
     let about = about.filter(|finding| finding.key == key || finding.subject == port.subject);
-    let mut reasons: Vec<&str> = about.map(|finding| finding.reason.as_str()).collect();
+    let mut reasons: Vec<&str> = about.map(|finding| finding.reason).collect();
     reasons.dedup();
     match (reasons.is_empty(), port.state()) {
         (false, _) => reasons.join(", "),
