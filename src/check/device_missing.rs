@@ -87,7 +87,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
-        let past = |port: PortKey| context.history.port(&port);
+        let past = |port: PortKey| context.history.ports.get(&port);
         let mut past = ports_of(key, seen).filter_map(past);
         let was_up = past.any(|history| history.ever_active);
         let reason = match (rail, context.pods_hold_devices()) {

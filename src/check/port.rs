@@ -94,7 +94,7 @@ impl<'a> PortView<'a> {
     pub(super) fn with_past(mut self, history: &'a History) -> Self {
         let netdev = self.port.netdev.as_ref();
         self.statistics = netdev.and_then(|name| history.netdevs.get(name));
-        self.history = history.port(&self.key);
+        self.history = history.ports.get(&self.key);
         self
     }
 

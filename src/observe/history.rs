@@ -227,11 +227,6 @@ impl History {
             || self.gpus.values().any(|gpu| gpu.missed > 0)
     }
 
-    /// The port's history, if it was ever sampled.
-    pub fn port(&self, key: &PortKey) -> Option<&PortHistory> {
-        self.ports.get(key)
-    }
-
     fn push_dot1x(&mut self, snapshot: &Snapshot) {
         if snapshot.dot1x.is_empty() {
             return;
