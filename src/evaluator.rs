@@ -73,7 +73,7 @@ impl Judged {
         Judged {
             candidates: check::run_all(context),
             resources: allocatable::resources(context),
-            gpudirect: context.gpudirect_verdict().clone(),
+            gpudirect: GpuDirectVerdict::clone(&context.gpudirect_verdict),
             rails: context.rails().map(|rail| rail.key.clone()).collect(),
             infiniband: layers
                 .filter(|layer| *layer == LinkLayer::Infiniband)

@@ -89,15 +89,15 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         }
         let decides = |of: &&Finding| of.weight == Weight::Verdict && of.status == status;
         // Causes lead; a reason that is one somewhere leads everywhere.
-        let mut follows: BTreeMap<&String, bool> = BTreeMap::new();
+        let mut follows: BTreeMap<&str, bool> = BTreeMap::new();
         for finding in findings.iter().filter(decides) {
-            *follows.entry(&finding.reason).or_insert(true) &= finding.caused_by.is_some();
+            *follows.entry(finding.reason).or_insert(true) &= finding.caused_by.is_some();
         }
         if !follows.is_empty() {
             let (after, first): (Vec<_>, Vec<_>) =
                 follows.into_iter().partition(|(_, follows)| *follows);
             let all = first.into_iter().chain(after);
-            let reasons = all.map(|(reason, _)| reason.clone()).collect();
+            let reasons = all.map(|(reason, _)| reason.to_string()).collect();
             return Verdict { state, reasons };
         }
     }
@@ -125,14 +125,14 @@ mod tests {
     use super::*;
     use crate::units::Millis;
 
-    fn finding(reason: &str, status: Status, weight: Weight) -> Finding {
+    fn finding(reason: &'static str, status: Status, weight: Weight) -> Finding {
         Finding {
-            check: "c".into(),
+            check: "c",
             key: "k".into(),
             subject: "s".into(),
             status,
             weight,
-            reason: reason.into(),
+            reason,
             since: Millis(0),
             message: String::new(),
             remedy: String::new(),
@@ -140,6 +140,8 @@ mod tests {
             evidence: BTreeMap::new(),
             expected: None,
             caused_by: None,
+            timing: crate::check::Timing::default(),
+            unseen: false,
         }
     }
 

@@ -152,7 +152,7 @@ pub fn at(snapshot: &Snapshot, now: Millis) -> Snapshot {
 pub fn said(report: &Report) -> String {
     let mut words: Vec<String> = (report.findings.iter())
         .map(|found| match found.weight {
-            selvage::check::Weight::Verdict => found.reason.clone(),
+            selvage::check::Weight::Verdict => found.reason.to_string(),
             selvage::check::Weight::Notice => format!("({})", found.reason),
         })
         .chain(report.reasons.iter().cloned())

@@ -934,7 +934,7 @@ proptest! {
             let ports = devices.iter().filter(|other| other.key != device.key);
             let subjects: Vec<String> = ports.flat_map(|other| other.ports.iter().map(|port| format!("{}/{}", other.name, port.number))).collect();
             let others = report.findings.iter().filter(|of| subjects.contains(&of.subject) && !by_peers.contains(&of.subject));
-            others.map(|of| (of.subject.clone(), of.reason.clone(), of.status, of.weight)).collect()
+            others.map(|of| (of.subject.clone(), of.reason.to_string(), of.status, of.weight)).collect()
         };
         prop_assert_eq!(about(&before), about(&after), "{} without {}", machine.name, device.name);
     }

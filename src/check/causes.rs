@@ -2,7 +2,7 @@
 //! one line with one remedy; what follows from it is listed below it, and counts for the verdict as before.
 
 use super::debounce::worst_first;
-use super::{Finding, ReasonDoc, Status, Weight};
+use super::{Finding, Reason, ReasonDoc, Status, Weight};
 use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
 use serde::Deserialize;
@@ -123,7 +123,7 @@ fn cause(
         let at = (rule.causes.iter())
             .position(|reason| finding.reason == *reason)
             .filter(|_| !matches!(rule.scope, Scope::Node | Scope::Moment));
-        let follows = rule.followers.contains(&finding.reason);
+        let follows = rule.followers.iter().any(|of| of == finding.reason);
         let earlier = match at {
             Some(at) => rule.causes.get(..at)?,
             None if follows => &rule.causes,
@@ -190,7 +190,7 @@ fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
     most.unwrap_or_default()
 }
 
-fn shared(reason: &str, of: &[&Finding], key: String) -> Option<Finding> {
+fn shared(reason: Reason, of: &[&Finding], key: String) -> Option<Finding> {
     let doc = ReasonDoc::of(reason);
     let any = |status: &Status| of.iter().any(|finding| finding.status == *status);
     let status = Status::WORST_FIRST.into_iter().find(any)?;
@@ -201,7 +201,7 @@ fn shared(reason: &str, of: &[&Finding], key: String) -> Option<Finding> {
         subject: key.clone(),
         key,
         status,
-        reason: reason.into(),
+        reason,
         since,
         message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning),
         remedy: doc.remedy().into(),

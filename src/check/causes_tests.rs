@@ -3,14 +3,14 @@
 use super::*;
 use crate::check::{Action, CHECKS};
 
-fn finding(reason: &str, key: &str, status: Status, weight: Weight, at: u64) -> Finding {
+fn finding(reason: &'static str, key: &str, status: Status, weight: Weight, at: u64) -> Finding {
     Finding {
-        check: "c".into(),
+        check: "c",
         key: key.into(),
         subject: key.into(),
         status,
         weight,
-        reason: reason.into(),
+        reason,
         since: Millis::from_secs(at),
         message: String::new(),
         remedy: String::new(),
@@ -18,10 +18,12 @@ fn finding(reason: &str, key: &str, status: Status, weight: Weight, at: u64) -> 
         evidence: BTreeMap::new(),
         expected: None,
         caused_by: None,
+        timing: crate::check::Timing::default(),
+        unseen: false,
     }
 }
 
-fn failing(reason: &str, key: &str) -> Finding {
+fn failing(reason: &'static str, key: &str) -> Finding {
     finding(reason, key, Status::Failing, Weight::Verdict, 100)
 }
 

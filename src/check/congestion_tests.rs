@@ -1,7 +1,7 @@
 use super::super::testing::{Node, tell};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::netdev::{DcbFacts, PauseCounts, PriorityFacts};
+use crate::observe::netdev::DcbFacts;
 use crate::observe::reading::{Reading, Stamped};
 use std::sync::Arc;
 
@@ -17,22 +17,18 @@ fn set_pfc(node: &mut Node, bits: u8) {
 }
 
 /// Two samples of priority 3, `secs` apart.
-fn sampled(secs: u64, from: PriorityFacts, to: PriorityFacts) -> Node {
+fn sampled(secs: u64, from: &[(&str, u64)], to: &[(&str, u64)]) -> Node {
     let mut node = Node::roce();
     set_pfc(&mut node, 1 << 3);
-    node.set_ethtool(0, from, &[]);
+    node.set_ethtool(0, from);
     node.tick(secs);
-    node.set_ethtool(0, to, &[]);
+    node.set_ethtool(0, to);
     node.tick(0);
     node
 }
 
-fn micros(tx: u64, rx: u64) -> PriorityFacts {
-    PriorityFacts {
-        tx_pause_micros: Some(tx),
-        rx_pause_micros: Some(rx),
-        ..PriorityFacts::default()
-    }
+fn micros(tx: u64, rx: u64) -> [(&'static str, u64); 2] {
+    [("prio3.tx_pause_micros", tx), ("prio3.rx_pause_micros", rx)]
 }
 
 #[test]
@@ -47,7 +43,7 @@ fn share_of_time_paused() {
         (0, 5_100_000, Some("prio3 rx PfcStorm Degraded Verdict")),
     ] {
         let past = 1 << 50;
-        let node = sampled(10, micros(past, past), micros(past + tx, past + rx));
+        let node = sampled(10, &micros(past, past), &micros(past + tx, past + rx));
         let got = node.run(&CHECK).first().map(tell);
         let want = want.map(|want| format!("mlx5_0/1 {want}"));
         assert_eq!(got, want, "{tx} {rx}");
@@ -56,7 +52,7 @@ fn share_of_time_paused() {
 
 #[test]
 fn no_more_than_all_of_the_time_is_told() {
-    let node = sampled(10, micros(0, 0), micros(15_000_000, 0));
+    let node = sampled(10, &micros(0, 0), &micros(15_000_000, 0));
     let found = node.run(&CHECK);
     assert!(found[0].message.contains("100 % of the time"));
     assert_eq!(found[0].evidence["share"], 1.0);
@@ -64,15 +60,14 @@ fn no_more_than_all_of_the_time_is_told() {
 
 #[test]
 fn frames_alone_and_what_is_not_shown_say_nothing() {
-    let frames = |count| PriorityFacts {
-        pause: PauseCounts {
-            rx: Some(count),
-            tx: Some(count),
-        },
-        ..PriorityFacts::default()
+    let frames = |count| {
+        [
+            ("prio3.rx_pause_frames", count),
+            ("prio3.tx_pause_frames", count),
+        ]
     };
     assert_eq!(
-        sampled(10, frames(0), frames(1_000_000)).told(&CHECK),
+        sampled(10, &frames(0), &frames(1_000_000)).told(&CHECK),
         Vec::<String>::new()
     );
     assert_eq!(Node::empty().told(&CHECK), Vec::<String>::new());
@@ -80,29 +75,26 @@ fn frames_alone_and_what_is_not_shown_say_nothing() {
 
 #[test]
 fn who_is_to_blame() {
-    let sends = sampled(10, micros(0, 0), micros(9_000_000, 0));
+    let sends = sampled(10, &micros(0, 0), &micros(9_000_000, 0));
     assert!(sends.run(&CHECK)[0].remedy.contains("receive side"));
-    let paused = sampled(10, micros(0, 0), micros(0, 9_000_000));
+    let paused = sampled(10, &micros(0, 0), &micros(0, 9_000_000));
     assert!(paused.run(&CHECK)[0].remedy.contains("not at fault"));
 }
 
 #[test]
 fn a_storm_that_ends_ends() {
-    let mut node = sampled(10, micros(0, 0), micros(0, 9_000_000));
+    let mut node = sampled(10, &micros(0, 0), &micros(0, 9_000_000));
     assert_eq!(node.run(&CHECK).len(), 1);
     node.tick(10);
-    node.set_ethtool(0, micros(0, 9_000_000), &[]);
+    node.set_ethtool(0, &micros(0, 9_000_000));
     node.tick(0);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
 
 #[test]
 fn drops_on_a_lossless_priority() {
-    let discards = |count| PriorityFacts {
-        rx_discards: Some(count),
-        ..PriorityFacts::default()
-    };
-    let mut node = sampled(10, discards(40), discards(51));
+    let discards = |count| [("prio3.rx_discards", count)];
+    let mut node = sampled(10, &discards(40), &discards(51));
     assert_eq!(
         node.told(&CHECK),
         ["mlx5_0/1 prio3 LosslessDrops Degraded Verdict"]
@@ -117,15 +109,14 @@ fn drops_on_a_lossless_priority() {
 
 #[test]
 fn without_dcb_the_priorities_that_show_pause_have_pfc() {
-    let facts = |count| PriorityFacts {
-        pause: PauseCounts {
-            rx: Some(0),
-            tx: Some(0),
-        },
-        rx_discards: Some(count),
-        ..PriorityFacts::default()
+    let facts = |count| {
+        [
+            ("prio3.rx_pause_frames", 0),
+            ("prio3.tx_pause_frames", 0),
+            ("prio3.rx_discards", count),
+        ]
     };
-    let mut node = sampled(10, facts(0), facts(11));
+    let mut node = sampled(10, &facts(0), &facts(11));
     node.snapshot.dcb.clear();
     assert_eq!(node.run(&CHECK)[0].reason, "LosslessDrops");
 }
@@ -134,9 +125,9 @@ fn without_dcb_the_priorities_that_show_pause_have_pfc() {
 fn storm_events_and_port_drops() {
     let run = |name: &str, count: u64| {
         let mut node = Node::roce();
-        node.set_ethtool(0, PriorityFacts::default(), &[(name, 7)]);
+        node.set_ethtool(0, &[(name, 7)]);
         node.tick(10);
-        node.set_ethtool(0, PriorityFacts::default(), &[(name, 7 + count)]);
+        node.set_ethtool(0, &[(name, 7 + count)]);
         node.tick(0);
         node.run(&CHECK).first().map(|c| (c.reason, c.weight))
     };
@@ -174,15 +165,17 @@ fn roce_on_the_wrong_priority() {
         let mut node = Node::roce();
         node.policy.expect.lossless = expected;
         set_pfc(&mut node, enabled);
-        let bytes = |bytes| PriorityFacts {
-            rx_bytes: Some(bytes),
-            ..PriorityFacts::default()
+        let bytes = |bytes| {
+            [
+                ("prio3.rx_bytes", bytes),
+                ("rx_vport_rdma_unicast_bytes", bytes),
+            ]
         };
-        node.set_ethtool(0, bytes(0), &[("rx_vport_rdma_unicast_bytes", 0)]);
+        node.set_ethtool(0, &bytes(0));
         node.set_counters(0, &[("hw.packet_seq_err", 0)]);
         node.tick(10);
         let moved = 1 << 32;
-        node.set_ethtool(0, bytes(moved), &[("rx_vport_rdma_unicast_bytes", moved)]);
+        node.set_ethtool(0, &bytes(moved));
         node.set_counters(0, &[("hw.packet_seq_err", losses)]);
         node.tick(0);
         node.run(&CHECK).first().map(|c| c.reason)
@@ -248,7 +241,7 @@ fn infiniband_and_notifications() {
 
 #[test]
 fn a_port_that_is_no_rail_is_a_notice() {
-    let mut node = sampled(10, micros(0, 0), micros(9_000_000, 0));
+    let mut node = sampled(10, &micros(0, 0), &micros(9_000_000, 0));
     node.set_role(0, Role::Other);
     assert_eq!(
         node.told(&CHECK),

@@ -45,7 +45,8 @@ pub struct Context<'a> {
     /// Id and timing of the check that judges; none before [`Context::of_check`].
     check: (&'static str, Timing),
     ports: Rc<[PortView<'a>]>,
-    gpudirect_verdict: Rc<GpuDirectVerdict>,
+    /// Which path GPUDirect RDMA can take on this node: judged once a moment.
+    pub gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
 
 impl<'a> Context<'a> {
@@ -104,6 +105,8 @@ impl<'a> Context<'a> {
             remedy: doc.remedy().to_string(),
             action: doc.action,
             evidence: BTreeMap::new(),
+            since: Millis::default(),
+            caused_by: None,
             expected: None,
             timing,
             unseen: false,
@@ -155,11 +158,6 @@ impl<'a> Context<'a> {
             found.status = found.status.min(Status::Degraded);
         }
         found
-    }
-
-    /// Which path GPUDirect RDMA can take on this node: judged once a moment.
-    pub fn gpudirect_verdict(&self) -> &GpuDirectVerdict {
-        &self.gpudirect_verdict
     }
 
     /// RDMA devices that are there.

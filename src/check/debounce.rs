@@ -274,21 +274,9 @@ impl Entry {
 
     fn finding(&self) -> Option<Finding> {
         let is_raised = matches!(self.phase, Phase::Raised { .. });
-        let candidate = is_raised.then(|| self.candidate.clone())?;
-        Some(Finding {
-            check: candidate.check.to_string(),
-            key: candidate.key,
-            subject: candidate.subject,
-            status: candidate.status,
-            weight: candidate.weight,
-            reason: candidate.reason.to_string(),
+        is_raised.then(|| Finding {
             since: self.since,
-            message: candidate.message,
-            remedy: candidate.remedy,
-            action: candidate.action,
-            evidence: candidate.evidence,
-            expected: candidate.expected,
-            caused_by: None,
+            ..self.candidate.clone()
         })
     }
 }

@@ -14,8 +14,10 @@ fn candidate(reason: Reason, key: &str, status: Status) -> Candidate {
         message: String::new(),
         remedy: String::new(),
         action: Action::None,
+        since: Millis(0),
         evidence: BTreeMap::new(),
         expected: None,
+        caused_by: None,
         timing: Timing {
             raise_after: Duration::from_secs(3),
             clear_after: Duration::from_secs(5),

@@ -11,7 +11,7 @@ use super::{Action, Candidate, Context, PASSES_WITHIN, PortView, Status, Weight}
 use crate::check::roles::rail_keys;
 use crate::observe::history::SeenDevice;
 use crate::observe::kernel::Note;
-use crate::observe::pci::{PciFacts, PciFunction};
+use crate::observe::pci::{PciFacts, PciFunction, gives_away};
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +87,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
-        let past = |port: PortKey| context.history.port(&port);
+        let past = |port: PortKey| context.history.ports.get(&port);
         let mut past = ports_of(key, seen).filter_map(past);
         let was_up = past.any(|history| history.ever_active);
         let reason = match (rail, context.pods_hold_devices()) {
@@ -349,7 +349,7 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
             None => (true, some),
             Some("nvidia") => (most_listed, some),
             Some("amdgpu") => (false, some),
-            Some(_) => (!function.is_given_away(), some && !is_for_display(function)),
+            driver => (!gives_away(driver), some && !is_for_display(function)),
         };
         let sources = Sources {
             remembered: memory.best(gpu, "", DRIVEN).filter(|_| !some),

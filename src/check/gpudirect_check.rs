@@ -8,7 +8,7 @@ use super::roles::kind;
 use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
-use crate::observe::pci::{PciFacts, PciFunction};
+use crate::observe::pci::{PciFacts, PciFunction, gives_away};
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
@@ -39,12 +39,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     found.extend(peermem_broken(context, facts));
     found.extend(driver_absent(context, facts));
-    let peermem = ("PeermemError", "peermem");
-    found.extend(in_the_log(
-        context,
-        (Note::Peermem, "peer-memory module"),
-        peermem,
-    ));
+    let module = (Note::Peermem, "peer-memory module");
+    found.extend(in_the_log(context, module, ("PeermemError", "peermem")));
     let refused = (Note::DmabufRefused, "NVIDIA driver");
     found.extend(in_the_log(context, refused, ("DmabufRefused", "dmabuf")));
     if wanted {
@@ -69,7 +65,7 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
             let is_his =
                 |gpu: &PciFunction| gpu.id.starts_with(vendor) && gpu.class.starts_with(class);
             let gpus: Vec<_> = (pci.gpu_functions())
-                .filter(|(_, gpu)| is_his(gpu) && !gpu.is_given_away())
+                .filter(|(_, gpu)| is_his(gpu) && !gives_away(gpu.driver.as_deref()))
                 .map(|(address, _)| address.to_string())
                 .collect();
             let some = gpus
@@ -89,7 +85,7 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
 }
 
 fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> Option<Candidate> {
-    let verdict = context.gpudirect_verdict();
+    let verdict = &context.gpudirect_verdict;
     let why = verdict.why.join("; ");
     let subject = ("path", "path");
     match verdict.path {
@@ -114,7 +110,7 @@ fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> 
 fn peermem_broken(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate> {
     let module = peermem_module(facts)?;
     let clients = facts.memory_peers.value()?;
-    let broken = context.gpudirect_verdict().path != Path::None
+    let broken = context.gpudirect_verdict.path != Path::None
         && !clients.iter().any(|name| name.starts_with("nv_mem"));
     let message = format!("{module} is loaded, but not registered with ib_core");
     broken.then(|| context.candidate("PeermemNotRegistered", ("peermem", "peermem"), message))

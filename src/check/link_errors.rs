@@ -107,7 +107,6 @@ mod tests {
     use super::super::testing::{Node, nic, tell};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::netdev::PriorityFacts;
     use crate::observe::rdma::{PhysState, PortState};
 
     /// A node whose port 0 counted `from`, and 10 s later `to`.
@@ -224,11 +223,7 @@ mod tests {
         let mut node = Node::roce();
         node.set_role(0, Role::Other);
         let set = |node: &mut Node, errors| {
-            node.set_ethtool(
-                0,
-                PriorityFacts::default(),
-                &[("rx_pcs_symbol_err_phy", errors)],
-            );
+            node.set_ethtool(0, &[("rx_pcs_symbol_err_phy", errors)]);
         };
         set(&mut node, 7);
         node.tick(10);
@@ -247,7 +242,7 @@ mod tests {
                     ("rx_corrected_bits_phy", corrected),
                     ("rx_bits_phy", 400_000_000_000 * at),
                 ];
-                node.set_ethtool(i, PriorityFacts::default(), &counts);
+                node.set_ethtool(i, &counts);
             }
             node.tick(0);
             node.tick(20);

@@ -181,54 +181,23 @@ pub struct Timing {
 /// A reason's name in CamelCase, out of `checks.toml`: `LinkDown`.
 pub type Reason = &'static str;
 
-/// What a check says of this moment, before any waiting.
+/// What a check says of this moment, before any waiting; and the same once it has been believed.
 #[must_use]
-#[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
     /// The check's id, such as `link_state`.
     pub check: &'static str,
     /// Identity of what it is about, stable over renames: a port key, a PCI slot, a module.
     pub key: String,
     /// The same for people and labels: `mlx5_3/1`, `0000:17:00`.
     pub subject: String,
-    /// Reason in CamelCase out of the check's closed list: `LinkDown`.
+    /// Severity; a candidate's, before the debounce machine believes it.
+    pub status: Status,
+    /// Whether it moves the verdict.
+    pub weight: Weight,
+    /// Reason out of the check's closed list; alerts select by it.
     pub reason: Reason,
-    /// Severity, before the debounce machine believes it.
-    pub status: Status,
-    /// Whether it moves the verdict.
-    pub weight: Weight,
-    /// One sentence: what is so.
-    pub message: String,
-    /// One or two sentences: what to do.
-    pub remedy: String,
-    /// The same for machines.
-    pub action: Action,
-    /// What was seen: name to value, few and bounded.
-    pub evidence: BTreeMap<String, serde_json::Value>,
-    /// What was expected, where something was.
-    pub expected: Option<expected::Expected>,
-    /// How long to look.
-    pub timing: Timing,
-    /// Whether it is so cannot be told: what was believed of it stands, and nothing is shown.
-    pub unseen: bool,
-}
-
-/// A candidate that has been believed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
-    /// The check's id.
-    pub check: String,
-    /// Identity, stable over renames.
-    pub key: String,
-    /// For people and labels.
-    pub subject: String,
-    /// Severity of the believed finding.
-    pub status: Status,
-    /// Whether it moves the verdict.
-    pub weight: Weight,
-    /// CamelCase reason from the check's closed list; alerts select by it.
-    pub reason: String,
-    /// First moment at which it was seen in this stretch.
+    /// First moment at which it was seen in this stretch; zero until it is believed.
     #[serde(skip)]
     pub since: Millis,
     /// One sentence: what is so.
@@ -237,13 +206,22 @@ pub struct Finding {
     pub remedy: String,
     /// The same for machines.
     pub action: Action,
-    /// Observed values by name: few, bounded, JSON scalars.
+    /// What was seen: name to value, few and bounded, JSON scalars.
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// What was expected and why, where something was.
     pub expected: Option<expected::Expected>,
     /// [`Finding::id`] of the finding that this one follows from.
     pub caused_by: Option<String>,
+    /// How long to look before it is believed.
+    #[serde(skip)]
+    pub timing: Timing,
+    /// Whether it is so cannot be told: what was believed of it stands, and nothing is shown.
+    #[serde(skip)]
+    pub unseen: bool,
 }
+
+/// A finding that has not been believed.
+pub type Candidate = Finding;
 
 impl Finding {
     /// Stable name of a finding as long as it stands.

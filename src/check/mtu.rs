@@ -10,17 +10,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judge = |rail| ROCE_MTU.judge(context, rail, &all);
     let mut found: Vec<Candidate> = context.rails().filter_map(judge).collect();
     found.extend(context.unseen_on_rails(&["MtuReduced"], |rail| {
-        rail.is_roce() && rail.may_be_active() && mtu(rail).is_none()
+        rail.is_roce() && rail.may_be_active() && mtu(context, rail).is_none()
     }));
     found
 }
 
-fn mtu(port: &PortView<'_>) -> Option<u64> {
-    let mtu = port
-        .netdev?
-        .mtu
-        .filter(|_| port.is_roce() && port.is_active());
-    rdma_mtu(&port.device.driver, mtu?)
+fn mtu(_: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
+    let judged = port.is_roce() && port.is_active();
+    rdma_mtu(&port.device.driver, port.netdev?.mtu.filter(|_| judged)?)
 }
 
 /// The largest RDMA packet that an interface carries.
@@ -28,11 +25,7 @@ pub const ROCE_MTU: Row = Row {
     text: |mtu| format!("{mtu} bytes"),
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",
-    ..row(
-        "mtu",
-        |_, port| mtu(port),
-        &[(PAST_AND_PEERS, "MtuReduced")],
-    )
+    ..row("mtu", mtu, &[(PAST_AND_PEERS, "MtuReduced")])
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in

@@ -4,7 +4,7 @@
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
-use super::nccl_suspect::{AT_ONCE, Suspect};
+use super::nccl_suspect::Suspect;
 use super::policy::JobEffect;
 use super::{Action, Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
@@ -16,7 +16,8 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-check!(nccl_jobs, run, AT_ONCE);
+// Believed at once: each rests on what was seen for long enough, or on lines in a log.
+check!(nccl_jobs, run, Timing::default());
 
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -238,7 +239,7 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
     let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     found.extend(troubles.map(|pod| {
         let (reason, timing) = match &pod.daemon {
-            None => (nccl_daemon::MISSING, AT_ONCE),
+            None => (nccl_daemon::MISSING, Timing::default()),
             Some(_) => (nccl_daemon::DOWN, A_WHILE),
         };
         let id = (format!("daemon {}", pod.subject), &pod.subject);

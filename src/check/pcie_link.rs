@@ -3,17 +3,17 @@
 use super::debounce::WHOLE_NODE;
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
-use super::{Candidate, Context, PortView, Weight};
-use crate::observe::history::AerTracks;
+use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::observe::reading::Reading;
-use crate::observe::track::Track;
 use crate::units::span_text;
 use std::collections::BTreeMap;
 
 check!(pcie_link, run);
+
+const ERRORS: Reason = "PcieErrors";
 
 /// What the slowest PCIe link between a NIC and the CPU carries, in bit/s.
 pub const PATH: Row = Row {
@@ -279,21 +279,21 @@ fn judge_errors(
     // Errors of a link are often counted at its upper end.
     let ends = || [Some(address), parent].into_iter().flatten();
     let subject = &endpoint.subject;
-    let counted = |severity: &str, pick: fn(&AerTracks) -> Option<&Track>, limit: Limit| {
+    let counted = |severity: &str, limit: Limit| {
         let (at, rise) = ends().find_map(|at| {
-            let track = context.history.aer.get(at).and_then(pick);
+            let track = context.history.aer.get(at)?.get(severity);
             Some((at, context.above(track, limit)?))
         })?;
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
         let corrected = severity == "correctable";
-        let doc = if corrected {
+        let reason = if corrected {
             "PcieCorrectedErrors"
         } else {
-            "PcieErrors"
+            ERRORS
         };
         let name = &endpoint.name;
         let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
-        let found = context.candidate(doc, (" aer", subject), message);
+        let found = context.candidate(reason, (" aer", subject), message);
         let found = found.with("severity", severity).with("counted_at", at);
         Some(found.with("increase", by))
     };
@@ -306,17 +306,14 @@ fn judge_errors(
         let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
             let message = format!("{}: {}", endpoint.name, seen.text);
-            let found = context.candidate("PcieErrors", (" aer", subject), message);
+            let found = context.candidate(ERRORS, (" aer", subject), message);
             found.with("reported_at", at).with("count", seen.count)
         })
     };
-    counted("fatal", |aer| aer.fatal.as_ref(), policy.fatal)
-        .or_else(|| counted("nonfatal", |aer| aer.nonfatal.as_ref(), policy.nonfatal))
+    counted("fatal", policy.fatal)
+        .or_else(|| counted("nonfatal", policy.nonfatal))
         .or_else(logged)
-        .or_else(|| {
-            let limit = policy.correctable;
-            counted("correctable", |aer| aer.correctable.as_ref(), limit)
-        })
+        .or_else(|| counted("correctable", policy.correctable))
 }
 
 #[cfg(test)]
@@ -475,12 +472,20 @@ mod tests {
         let mut node = Node::infiniband();
         let port = "0000:17:01.0";
         node.bend_pci(&nic(0), |f| f.parent = Some(port.into()));
-        node.bend_pci(port, |f| f.aer.nonfatal = Some(40));
-        node.bend_pci(&gpu(1), |f| f.aer.correctable = Some(0));
+        node.bend_pci(port, |f| {
+            f.aer.insert("nonfatal", 40);
+        });
+        node.bend_pci(&gpu(1), |f| {
+            f.aer.insert("correctable", 0);
+        });
         node.tick(60);
         assert_eq!(node.told(&CHECK), Vec::<String>::new(), "baseline");
-        node.bend_pci(port, |f| f.aer.nonfatal = Some(41));
-        node.bend_pci(&gpu(1), |f| f.aer.correctable = Some(5000));
+        node.bend_pci(port, |f| {
+            f.aer.insert("nonfatal", 41);
+        });
+        node.bend_pci(&gpu(1), |f| {
+            f.aer.insert("correctable", 5000);
+        });
         node.tick(60);
         assert_eq!(
             node.told(&CHECK),

@@ -122,11 +122,7 @@ pub(super) fn pfc_priorities(context: &Context<'_>, netdev: &str) -> Option<u8> 
         return Some(bits);
     }
     let stats = context.snapshot.ethtool.get(netdev)?.value.value()?;
-    let pauses = |priority| {
-        let facts = stats.priorities.get(&priority)?;
-        facts.pause.rx.or(facts.pause.tx)
-    };
-    let shown = (0..8u8).filter(|priority| pauses(*priority).is_some());
+    let shown = (0..8u8).filter(|priority| stats.shows_pause(*priority));
     let shown = shown.fold(0u8, |bits, priority| bits | 1 << priority);
     (shown != 0 && shown != u8::MAX).then_some(shown)
 }

@@ -44,7 +44,7 @@ pub struct PortView<'a> {
     /// What earlier snapshots showed of the port; `None` before the first one.
     pub history: Option<&'a PortHistory>,
     /// The past of its network device's statistics, by the names of
-    /// [`ethtool_names`](crate::observe::history::ethtool_names).
+    /// [`EthtoolFacts::counts`](crate::observe::netdev::EthtoolFacts::counts).
     pub statistics: Option<&'a BTreeMap<String, Track>>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> PortView<'a> {
     pub(super) fn with_past(mut self, history: &'a History) -> Self {
         let netdev = self.port.netdev.as_ref();
         self.statistics = netdev.and_then(|name| history.netdevs.get(name));
-        self.history = history.port(&self.key);
+        self.history = history.ports.get(&self.key);
         self
     }
 

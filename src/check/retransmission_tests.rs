@@ -1,17 +1,8 @@
 use super::super::testing::{Node, tell};
 use super::*;
-use crate::observe::netdev::{PauseCounts, PriorityFacts};
 
 /// A priority with flow control, as mlx5 shows it.
-fn with_pause() -> PriorityFacts {
-    PriorityFacts {
-        pause: PauseCounts {
-            rx: Some(0),
-            tx: Some(0),
-        },
-        ..PriorityFacts::default()
-    }
-}
+const WITH_PAUSE: [(&str, u64); 2] = [("prio3.rx_pause_frames", 0), ("prio3.tx_pause_frames", 0)];
 
 /// RoCE with PFC on.
 fn counted(driver: &str, steps: &[&[(&str, u64)]]) -> Node {
@@ -24,7 +15,7 @@ fn sampled(driver: &str, steps: &[&[(&str, u64)]], with_pfc: bool) -> Node {
     node.tick(1);
     for (i, step) in steps.iter().enumerate() {
         if with_pfc {
-            node.set_ethtool(0, with_pause(), &[]);
+            node.set_ethtool(0, &WITH_PAUSE);
         }
         node.set_counters(0, step);
         node.tick(if i + 1 == steps.len() { 0 } else { 10 });

@@ -7,7 +7,7 @@ use crate::check::roles::{Role, RoleFacts};
 use crate::observe::counters::PortCounters;
 use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver};
 use crate::observe::history::History;
-use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts, PriorityFacts};
+use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::*;
@@ -261,15 +261,13 @@ impl Node {
     }
 
     /// Sets ethtool statistics of port `i`: priority 3, and others by name.
-    pub fn set_ethtool(&mut self, i: usize, prio3: PriorityFacts, other: &[(&str, u64)]) {
+    pub fn set_ethtool(&mut self, i: usize, counts: &[(&str, u64)]) {
         let facts = EthtoolFacts {
             driver: "mlx5_core".into(),
-            priorities: BTreeMap::from([(3, prio3)]),
-            other: other
+            counts: counts
                 .iter()
                 .map(|(name, value)| ((*name).to_string(), *value))
                 .collect(),
-            ..EthtoolFacts::default()
         };
         let at = self.now;
         self.snapshot.ethtool.insert(

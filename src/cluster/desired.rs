@@ -206,7 +206,9 @@ fn message(report: &Report) -> String {
     let mut parts = Vec::new();
     let leads = |id: &String| {
         let mut findings = report.findings.iter();
-        findings.any(|finding| report.reasons.contains(&finding.reason) && finding.id() == *id)
+        findings.any(|finding| {
+            report.reasons.iter().any(|of| of == finding.reason) && finding.id() == *id
+        })
     };
     for reason in &report.reasons {
         let decides = |of: &&Finding| of.weight == Weight::Verdict && of.reason == *reason;

@@ -8,7 +8,6 @@ mod statistics;
 
 pub use counted::Tracks;
 pub use memory::{KeptLink, Memory};
-pub use statistics::ethtool_names;
 
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
@@ -49,10 +48,10 @@ pub struct History {
     /// GPUs ever seen this boot, by PCI address.
     pub gpus: BTreeMap<String, SeenGpu>,
     /// Statistics of network devices: `carrier_changes`, and of ethtool under the names that
-    /// [`ethtool_names`] gives.
+    /// [`EthtoolFacts::counts`](super::netdev::EthtoolFacts::counts) has.
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
-    /// AER totals by PCI address.
-    pub aer: BTreeMap<String, AerTracks>,
+    /// AER totals by PCI address and severity, those that a function has.
+    pub aer: BTreeMap<String, BTreeMap<&'static str, Track>>,
     /// nvidia-fs errors by `nvidia_fs NAME`, and what the kernel log lost.
     pub other: BTreeMap<String, Track>,
     /// What the kernel log said this boot.
@@ -125,17 +124,6 @@ impl LastChange {
             self.changed = Some((at, before));
         }
     }
-}
-
-/// AER totals of one PCI function, those that it has.
-#[derive(Debug, Clone, Default)]
-pub struct AerTracks {
-    /// AER `TOTAL_ERR_COR` over time; `None` where the kernel has no such file.
-    pub correctable: Option<Track>,
-    /// Uncorrected ones that the link survives.
-    pub nonfatal: Option<Track>,
-    /// Uncorrected ones that it does not.
-    pub fatal: Option<Track>,
 }
 
 /// A device seen this boot.
@@ -237,11 +225,6 @@ impl History {
         self.ports.values().any(|port| port.counted_ahead.is_some())
             || self.devices.values().any(|device| device.missed > 0)
             || self.gpus.values().any(|gpu| gpu.missed > 0)
-    }
-
-    /// The port's history, if it was ever sampled.
-    pub fn port(&self, key: &PortKey) -> Option<&PortHistory> {
-        self.ports.get(key)
     }
 
     fn push_dot1x(&mut self, snapshot: &Snapshot) {
@@ -361,19 +344,9 @@ impl History {
                     .insert(gpu.to_string(), SeenGpu { missed, last_seen });
             }
             for (address, function) in &pci.value.functions {
-                let aer = &function.aer;
-                if aer.correctable.or(aer.nonfatal).or(aer.fatal).is_none() {
-                    continue;
-                }
-                let tracks = self.aer.entry(address.clone()).or_default();
-                for (track, value) in [
-                    (&mut tracks.correctable, aer.correctable),
-                    (&mut tracks.nonfatal, aer.nonfatal),
-                    (&mut tracks.fatal, aer.fatal),
-                ] {
-                    if let Some(value) = value {
-                        track.get_or_insert_default().push(pci.at, value);
-                    }
+                for (severity, count) in &function.aer {
+                    let tracks = self.aer.entry(address.clone()).or_default();
+                    tracks.entry(severity).or_default().push(pci.at, *count);
                 }
             }
         }

@@ -73,42 +73,27 @@ pub struct OvsRoute {
 pub struct EthtoolFacts {
     /// Driver as ETHTOOL_GDRVINFO names it; chooses the name map.
     pub driver: String,
-    /// Priority (0-7) to its PFC numbers; only what the driver shows.
-    pub priorities: BTreeMap<u8, PriorityFacts>,
-    /// 802.3x (global) pause frames received and sent.
-    pub global_pause: PauseCounts,
-    /// Other statistics of the vendor map, by the vendor's name: discards, storm events, PCIe
-    /// back-pressure, physical-layer errors.
-    pub other: BTreeMap<String, u64>,
+    /// By neutral name where several drivers have it, else by the vendor's: discards, storm events, PCIe
+    /// back-pressure, physical-layer errors. Directions as seen from this host: `rx` pause means that
+    /// the fabric slows us, `tx` pause means that we cannot drain and slow others.
+    ///
+    /// | name | of priority 3 |
+    /// |---|---|
+    /// | `prio3.rx_pause_frames`, `prio3.tx_pause_frames` | pause frames |
+    /// | `prio3.rx_pause_micros` | microseconds paused by the peer |
+    /// | `prio3.tx_pause_micros` | microseconds for which we paused the peer |
+    /// | `prio3.rx_discards` | packets dropped on receive for lack of buffer |
+    /// | `prio3.rx_packets`, `prio3.rx_bytes`, `prio3.tx_bytes` | packets, bytes |
+    /// | `global.rx_pause_frames`, `global.tx_pause_frames` | 802.3x pause frames, of no priority |
+    pub counts: BTreeMap<String, u64>,
 }
 
-/// PFC of one priority. Directions as seen from this host: `rx` pause means that the fabric slows
-/// us, `tx` pause means that we cannot drain and slow others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PriorityFacts {
-    /// Pause frames of this priority.
-    pub pause: PauseCounts,
-    /// Microseconds paused by the peer.
-    pub rx_pause_micros: Option<u64>,
-    /// Microseconds for which we paused the peer.
-    pub tx_pause_micros: Option<u64>,
-    /// Packets dropped on receive for lack of buffer.
-    pub rx_discards: Option<u64>,
-    /// Packets received in this priority.
-    pub rx_packets: Option<u64>,
-    /// Bytes received in this priority.
-    pub rx_bytes: Option<u64>,
-    /// Bytes sent in this priority.
-    pub tx_bytes: Option<u64>,
-}
-
-/// Pause frames by direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PauseCounts {
-    /// Frames received from the peer.
-    pub rx: Option<u64>,
-    /// Frames sent to the peer.
-    pub tx: Option<u64>,
+impl EthtoolFacts {
+    /// Whether the driver shows pause frames of a priority.
+    pub fn shows_pause(&self, priority: u8) -> bool {
+        let names = ["rx", "tx"].map(|way| format!("prio{priority}.{way}_pause_frames"));
+        names.iter().any(|name| self.counts.contains_key(name))
+    }
 }
 
 /// What DCB_CMD_IEEE_GET tells (net/dcb/dcbnl.c). On mlx5 `pfc_en` is the transmit bitmap.

@@ -71,19 +71,7 @@ pub struct BareNic {
     pub unseen: bool,
 }
 
-impl PciFunction {
-    /// Whether it was given to a virtual machine or to a driver in user space.
-    pub fn is_given_away(&self) -> bool {
-        (self.driver.as_deref()).is_some_and(gives_away)
-    }
-}
-
 impl BareNic {
-    /// Whether it was given to a virtual machine or to a driver in user space.
-    pub fn is_given_away(&self) -> bool {
-        (self.driver.as_deref()).is_some_and(gives_away)
-    }
-
     /// Whether its class is that of InfiniBand controllers.
     pub fn is_infiniband(&self) -> bool {
         self.class.starts_with("0207")
@@ -95,9 +83,9 @@ impl BareNic {
 pub const DATA_DIRECT: &str = "15b3:2100";
 
 /// Whether a driver hands its functions to virtual machines or to drivers in user space.
-pub fn gives_away(driver: &str) -> bool {
+pub fn gives_away(driver: Option<&str>) -> bool {
     let mut known = "vfio-pci pci-stub uio_pci_generic igb_uio pciback".split(' ');
-    known.any(|known| known == driver)
+    driver.is_some_and(|driver| known.any(|known| known == driver))
 }
 
 /// What one PCI function's files say.
@@ -122,7 +110,7 @@ pub struct PciFunction {
     /// Number of its `iommu_group`; none without an IOMMU.
     pub iommu_group: Option<String>,
     /// AER totals since boot.
-    pub aer: Aer,
+    pub aer: BTreeMap<&'static str, u64>,
     /// First bytes of config space read all ones: the function no longer answers.
     pub config_dead: Reading<bool>,
     /// ACS of this bridge redirects peer-to-peer traffic; readable with CAP_SYS_ADMIN only.
@@ -138,16 +126,9 @@ pub struct PcieLink {
     pub width: u32,
 }
 
-/// AER totals (`aer_dev_correctable`, `_nonfatal`, `_fatal`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Aer {
-    /// TOTAL_ERR_COR: errors that hardware corrected.
-    pub correctable: Option<u64>,
-    /// TOTAL_ERR_NONFATAL: uncorrected errors that the link survives.
-    pub nonfatal: Option<u64>,
-    /// TOTAL_ERR_FATAL: uncorrected errors that the link does not survive.
-    pub fatal: Option<u64>,
-}
+/// Severities of AER's totals: corrected by hardware, uncorrected and survived by the link, and not
+/// survived.
+pub const AER_SEVERITIES: [&str; 3] = ["correctable", "nonfatal", "fatal"];
 
 /// NCCL's distance classes between a NIC and a GPU, nearest first (src/graph/topo.h names).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 //! findings.
 
 use super::State;
-use crate::check::{Finding, Status, Weight};
+use crate::check::{Finding, Reason, Status, Weight};
 use crate::units::Millis;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -57,11 +57,11 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct What {
     /// The check's id.
-    pub check: String,
+    pub check: &'static str,
     /// Display name of the subject, such as `mlx5_3/1`.
     pub subject: String,
     /// CamelCase reason from the check's list.
-    pub reason: String,
+    pub reason: Reason,
     /// Severity of the finding when it changed.
     pub status: Status,
     /// Whether it moves the verdict.
@@ -96,9 +96,9 @@ impl VerdictHistory {
         for finding in findings {
             let id = finding.id();
             let what = What {
-                check: finding.check.clone(),
+                check: finding.check,
                 subject: finding.subject.clone(),
-                reason: finding.reason.clone(),
+                reason: finding.reason,
                 status: finding.status,
                 weight: finding.weight,
             };
@@ -150,12 +150,12 @@ mod tests {
 
     fn finding(subject: &str, status: Status) -> Finding {
         Finding {
-            check: "link_state".into(),
+            check: "link_state",
             key: subject.into(),
             subject: subject.into(),
             status,
             weight: Weight::Verdict,
-            reason: "LinkDown".into(),
+            reason: "LinkDown",
             since: Millis(1000),
             message: format!("{subject} has no link"),
             remedy: String::new(),
@@ -163,6 +163,8 @@ mod tests {
             evidence: BTreeMap::new(),
             expected: None,
             caused_by: None,
+            timing: crate::check::Timing::default(),
+            unseen: false,
         }
     }
 

@@ -7,7 +7,7 @@ use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
 use crate::check::word;
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
-use crate::observe::pci::PcieLink;
+use crate::observe::pci::{AER_SEVERITIES, PcieLink};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -184,14 +184,18 @@ fn pci(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
             continue;
         };
         let (current, max) = (function.current.value(), function.max.value());
-        let aer = function.aer;
         series! { out
             "selvage_pcie_link_bytes_per_second" [&address] current.map(bandwidth);
             "selvage_pcie_link_max_bytes_per_second" [&address] max.map(bandwidth);
             "selvage_pcie_link_width" [&address] current.map(|link| link.width);
-            "selvage_pcie_aer_errors_total" [&address, "correctable"] aer.correctable;
-            "selvage_pcie_aer_errors_total" [&address, "nonfatal"] aer.nonfatal;
-            "selvage_pcie_aer_errors_total" [&address, "fatal"] aer.fatal;
+        }
+        for severity in AER_SEVERITIES {
+            let count = function.aer.get(severity).copied();
+            out.push(
+                "selvage_pcie_aer_errors_total",
+                &[&address, severity],
+                count,
+            );
         }
     }
 }

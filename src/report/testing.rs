@@ -8,7 +8,7 @@ use crate::check::{Action, Finding, Status, Weight};
 use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
 use crate::observe::history::ports_of;
 use crate::observe::lldp::{Advertisement, Neighbor};
-use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
+use crate::observe::pci::{AER_SEVERITIES, PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::{
     LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
 };
@@ -195,11 +195,7 @@ fn function() -> PciFunction {
     PciFunction {
         current: Reading::Value(link),
         max: Reading::Value(link),
-        aer: Aer {
-            correctable: Some(0),
-            nonfatal: Some(0),
-            fatal: Some(0),
-        },
+        aer: AER_SEVERITIES.map(|severity| (severity, 0)).into(),
         ..PciFunction::default()
     }
 }
@@ -268,14 +264,19 @@ fn gpudirect_facts() -> GpuDirectFacts {
 }
 
 /// A finding on a subject.
-pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Finding {
+pub fn finding(
+    check: &'static str,
+    subject: &str,
+    reason: &'static str,
+    status: Status,
+) -> Finding {
     Finding {
-        check: check.into(),
+        check,
         key: subject.into(),
         subject: subject.into(),
         status,
         weight: Weight::Verdict,
-        reason: reason.into(),
+        reason,
         since: Millis(480_000),
         message: format!("{subject} is not as it should be."),
         remedy: "Look at the cable.".into(),
@@ -287,6 +288,8 @@ pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Find
         .into(),
         expected: None,
         caused_by: None,
+        timing: crate::check::Timing::default(),
+        unseen: false,
     }
 }
 

@@ -105,7 +105,7 @@ fn reasons(report: &Report, port: &PortView<'_>) -> String {
     let key = port.key.to_string();
     let about = report.findings.iter();
     let about = about.filter(|finding| finding.key == key || finding.subject == port.subject);
-    let mut reasons: Vec<&str> = about.map(|finding| finding.reason.as_str()).collect();
+    let mut reasons: Vec<&str> = about.map(|finding| finding.reason).collect();
     reasons.dedup();
     match (reasons.is_empty(), port.state()) {
         (false, _) => reasons.join(", "),
@@ -226,7 +226,7 @@ fn virtual_functions(report: &Report) -> Vec<String> {
     let of = pci.into_iter().flat_map(|pci| pci.value.sriov.values());
     let drivers = of.flat_map(|of| of.functions.values());
     counted(drivers.map(|driver| match driver.as_deref() {
-        Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
+        Some(driver) if gives_away(Some(driver)) => format!("{driver} (no verbs)"),
         driver => driver.unwrap_or("none").to_string(),
     }))
 }

@@ -3,7 +3,8 @@
 
 use crate::host::Host;
 use crate::observe::pci::{
-    Aer, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink, SriovFacts,
+    AER_SEVERITIES, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink,
+    SriovFacts,
 };
 use crate::observe::rdma::Sriov;
 use crate::observe::reading::Reading;
@@ -296,13 +297,12 @@ fn link(host: &Host, dir: &Path, which: &str) -> Reading<PcieLink> {
     file("speed").and_then(|speed| file("width").and_then(|width| parse_link(&speed, &width)))
 }
 
-fn aer(host: &Host, dir: &Path) -> Aer {
-    let total = |file: &str| parse_aer(tree::read_text(host, dir.join(file)).value()?);
-    Aer {
-        correctable: total("aer_dev_correctable"),
-        nonfatal: total("aer_dev_nonfatal"),
-        fatal: total("aer_dev_fatal"),
-    }
+fn aer(host: &Host, dir: &Path) -> BTreeMap<&'static str, u64> {
+    let total = |severity| {
+        let text = tree::read_text(host, dir.join(format!("aer_dev_{severity}")));
+        Some((severity, parse_aer(text.value()?)?))
+    };
+    AER_SEVERITIES.into_iter().filter_map(total).collect()
 }
 
 /// A function that fell off the bus reads all ones, while `vendor` is the kernel's memory of it. A

@@ -43,7 +43,9 @@ pub(super) fn of_resource(
         return ratio(context, name, (allocatable, rails), found);
     }
     if present == Present::NotTold && rails > 0 && allocatable > 0 {
-        let (shape, usual) = in_a_guest(context, name).filter(|(_, of)| *of != allocatable)?;
+        // A virtual machine's functions have no physical ones next to them to count by.
+        let guest = context.pci()?.virtual_machine && !context.pods_hold_devices();
+        let (shape, usual) = usual(context, name).filter(|(_, of)| guest && *of != allocatable)?;
         // The plugin's owner may have split the functions into pools of other names.
         let (reason, is) = match allocatable < usual {
             true => (FEWER, "offered"),
@@ -117,12 +119,6 @@ fn usual<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
     let shape = context.profile?.shape?;
     let row = shape.resources.iter().find(|(of, _)| *of == name)?;
     (row.1 > 0).then_some((shape, u64::from(row.1)))
-}
-
-/// The same in a virtual machine, whose functions have no physical ones next to them to count by.
-fn in_a_guest<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
-    let guest = context.pci()?.virtual_machine;
-    usual(context, name).filter(|_| guest && !context.pods_hold_devices())
 }
 
 /// More in the pool than there are rails, so that per GPU another number is offered than there is.

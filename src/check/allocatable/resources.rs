@@ -3,7 +3,7 @@
 
 use super::Context;
 use crate::observe::node_resources::{is_shared_by_name, is_whole_gpus};
-use crate::observe::pci::PciFacts;
+use crate::observe::pci::{PciFacts, gives_away};
 use crate::observe::rdma::Function;
 use std::collections::BTreeSet;
 
@@ -90,6 +90,8 @@ pub fn is_for_rdma(name: &str) -> bool {
 
 /// GPUs that pods could have: those that are not handed to virtual machines.
 pub(super) fn gpus(pci: &PciFacts) -> u64 {
-    let given_away = pci.gpu_functions().filter(|(_, gpu)| gpu.is_given_away());
+    let given_away = pci
+        .gpu_functions()
+        .filter(|(_, gpu)| gives_away(gpu.driver.as_deref()));
     (pci.gpus.len() - given_away.count()) as u64
 }

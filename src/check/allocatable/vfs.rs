@@ -27,7 +27,7 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Opt
     let (mut all, mut without) = (0u64, 0u64);
     for (_, driver) in functions {
         all += 1;
-        without += u64::from(driver.as_deref().is_some_and(gives_away));
+        without += u64::from(gives_away(driver.as_deref()));
     }
     if without == 0 {
         return None;

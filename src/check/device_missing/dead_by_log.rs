@@ -73,7 +73,7 @@ fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
     let dead = function.is_some_and(|function| function.config_dead == Reading::Value(true));
     let listed = (context.gpudirect()).is_some_and(|facts| facts.lists(&gpu));
     let probing = said.text.contains("probe") || said.text.contains("NVIDIA GPU");
-    away.is_some_and(gives_away) || dead || (probing && listed && is_driven(pci, &gpu))
+    gives_away(away) || dead || (probing && listed && is_driven(pci, &gpu))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Candidate, Context, Status, Weight};
-use crate::observe::pci::{BareNic, Distance, PciFacts};
+use crate::observe::pci::{BareNic, Distance, PciFacts, gives_away};
 use crate::units::DeviceKey;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
     // has vanished, and that is reported.
     let bare = pci.bare.iter().filter(|(address, nic)| {
         let held = nic.driver.is_some() && context.pods_hold_devices();
-        !nic.is_given_away() && !held && !known(address)
+        !gives_away(nic.driver.as_deref()) && !held && !known(address)
     });
     bare.filter_map(|(address, nic)| {
         let guess = guess(pci, nic, &best, &served, &models);

@@ -1,7 +1,8 @@
 //! RDMA devices: their nodes in /dev/infiniband and the state of their ports.
 
-use super::context::{Context, Fabric, Port, is_alike, port_name, port_names};
-use super::item::{Item, Judged, count, known, list};
+use super::{
+    Context, Fabric, Item, Judged, Port, count, is_alike, known, list, port_name, port_names,
+};
 use crate::observe::container::SeenDevice;
 use crate::observe::rdma::PortState;
 use crate::observe::reading::{Fault, FaultKind, Reading};

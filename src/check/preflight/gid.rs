@@ -1,8 +1,7 @@
 //! The GID that RoCE connections use: `NCCL_IB_GID_INDEX`, or NCCL's own choice.
 
-use super::context::{Context, Port, port_name};
-use super::item::{Item, ItemStatus, Judged, known, list};
 use super::nccl_list::{leading_integer, parse_number};
+use super::{Context, Item, ItemStatus, Judged, Port, known, list, port_name};
 use crate::observe::container::{Environment, Interface, SeenPort};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;

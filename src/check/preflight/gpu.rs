@@ -1,8 +1,7 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
-use super::context::{Context, Fabric};
-use super::item::{Item, ItemStatus, Judged};
 use super::plugins::OTHER_IMAGE;
+use super::{Context, Fabric, Item, ItemStatus, Judged};
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
 

@@ -1,8 +1,7 @@
 //! Network interfaces that NCCL uses for its bootstrap, and for data over TCP.
 
-use super::context::Context;
-use super::item::{Item, ItemStatus, Judged, known, list};
 use super::nccl_list::{MAX_INTERFACES, NcclList};
+use super::{Context, Item, ItemStatus, Judged, known, list};
 use crate::observe::container::{Interface, Setting};
 use std::net::{IpAddr, Ipv6Addr};
 

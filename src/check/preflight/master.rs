@@ -1,8 +1,7 @@
 //! The job's master: its name, its port, and whether it answers.
 
-use super::context::Context;
-use super::item::{Item, ItemStatus, Judged};
 use super::job::{is_on_masters_node, is_own, master_name, master_port, master_rank, parse_port};
+use super::{Context, Item, ItemStatus, Judged};
 use crate::observe::container::Connection;
 use crate::observe::reading::{FaultKind, Reading};
 use std::net::IpAddr;

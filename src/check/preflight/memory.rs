@@ -1,7 +1,6 @@
 //! Pinned memory and shared memory.
 
-use super::context::{Context, Fabric};
-use super::item::{Item, ItemStatus, Judged, known};
+use super::{Context, Fabric, Item, ItemStatus, Judged, known};
 use crate::observe::container::{Privileges, SharedMemory};
 use crate::observe::reading::Reading;
 

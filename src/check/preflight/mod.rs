@@ -26,8 +26,8 @@ pub(crate) use plugins::libraries_wanted;
 pub(crate) use settings::FILES;
 
 use crate::observe::container::ContainerFacts;
-use context::Context;
-use item::{Judged, is_of};
+use context::{Context, Fabric, Port, is_alike, port_name, port_names};
+use item::{Judged, any_of, count, is_of, known, list};
 
 /// An item's judge.
 type Judge = fn(&Context<'_>) -> Judged;

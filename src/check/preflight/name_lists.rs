@@ -1,9 +1,8 @@
 //! Lists of interfaces and devices that Gloo, UCX and Open MPI read: whether their names exist.
 
-use super::context::{Context, Fabric, port_names};
 use super::devices::request;
 use super::interfaces::{interfaces, is_local};
-use super::item::{Item, Judged, any_of, list};
+use super::{Context, Fabric, Item, Judged, any_of, list, port_names};
 use crate::observe::container::Interface;
 use ipnet::IpNet;
 

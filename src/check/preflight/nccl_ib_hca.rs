@@ -1,9 +1,10 @@
 //! The ports that `NCCL_IB_HCA` selects, and common mistakes in it. Ports that do not belong together
 //! are one: front-end and storage NICs differ from a compute fabric's rails in link layer or rate.
 
-use super::context::{Context, Fabric, Port, is_alike, port_name, port_names};
-use super::item::{Item, ItemStatus, Judged, list};
 use super::nccl_list::{Entry, NcclList};
+use super::{
+    Context, Fabric, Item, ItemStatus, Judged, Port, is_alike, list, port_name, port_names,
+};
 use crate::observe::rdma::LinkLayer;
 use crate::units::BitsPerSec;
 

@@ -1,7 +1,6 @@
 //! Shared libraries: libibverbs, and NCCL's network plugin.
 
-use super::context::{Context, Fabric};
-use super::item::{Item, Judged};
+use super::{Context, Fabric, Item, Judged};
 use crate::observe::container::{Environment, Library};
 
 /// Why nothing is said about libraries in a static tool's image.

@@ -1,8 +1,7 @@
 //! Rank variables: whether they are numbers that fit each other and the GPUs.
 
-use super::context::Context;
-use super::item::{Item, Judged};
 use super::job::{LAUNCHERS, number};
+use super::{Context, Item, Judged};
 use crate::observe::container::Environment;
 
 /// torchrun's number of processes per node, which may also be one of a few words.

@@ -1,8 +1,7 @@
 //! Settings that choose NCCL's network, and settings that NCCL reads differently than intended.
 
-use super::context::{Context, Fabric};
-use super::item::{Item, Judged, any_of, count, list};
 use super::nccl_list::{MAX_INTERFACES, NcclList, parse_number};
+use super::{Context, Fabric, Item, Judged, any_of, count, list};
 use crate::observe::container::Setting;
 use crate::observe::reading::Reading;
 

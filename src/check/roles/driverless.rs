@@ -3,7 +3,7 @@
 
 use super::Port;
 use super::pcie_affinity::is_near;
-use crate::observe::pci::{BareNic, PciFacts};
+use crate::observe::pci::{BareNic, PciFacts, gives_away};
 use crate::observe::rdma::LinkLayer;
 
 /// Those that are rails rather than plain network cards: InfiniBand ones, such as have no driver,
@@ -20,7 +20,7 @@ pub(super) fn hold_the_fabric(bare: &[&BareNic], ports: &[Port<'_>], guest: bool
     let near = |nic: &BareNic| nic.distances.values().any(|distance| is_near(*distance));
     let is_ethernet = |port: &Port<'_>| port.port.link_layer == LinkLayer::Ethernet;
     let only_ethernet = ports.iter().all(is_ethernet);
-    let ours = |nic: &BareNic| nic.is_infiniband() && !nic.is_given_away();
+    let ours = |nic: &BareNic| nic.is_infiniband() && !gives_away(nic.driver.as_deref());
     (!guest && bare.iter().any(|nic| near(nic)))
         || (only_ethernet && bare.iter().any(|nic| ours(nic)))
 }

@@ -2,7 +2,6 @@
 
 use super::edges::{add_edges, counts_carrier_changes};
 use super::{History, ports_of};
-use crate::observe::netdev::EthtoolFacts;
 use crate::observe::snapshot::Snapshot;
 
 impl History {
@@ -39,8 +38,9 @@ impl History {
             }
             self.ethtool_at.insert(name.clone(), facts.at);
             let tracks = self.netdevs.entry(name.clone()).or_default();
-            for (stat, value) in ethtool_names(stats) {
-                tracks.entry(stat).or_default().push(facts.at, value);
+            for (stat, value) in &stats.counts {
+                let track = tracks.entry(stat.clone()).or_default();
+                track.push(facts.at, *value);
             }
         }
         self.ethtool_at
@@ -49,31 +49,4 @@ impl History {
             snapshot.netdevs.contains_key(name) || snapshot.ethtool.contains_key(name)
         });
     }
-}
-
-/// Statistics of one network device under neutral names: `prio3.rx_pause_frames`,
-/// `prio3.rx_pause_micros`, `prio3.rx_discards`, `prio3.rx_packets`, `prio3.rx_bytes`,
-/// `global.rx_pause_frames`, and the vendor's own names.
-pub fn ethtool_names(stats: &EthtoolFacts) -> impl Iterator<Item = (String, u64)> + '_ {
-    let priorities = stats.priorities.iter().flat_map(|(priority, facts)| {
-        [
-            ("rx_pause_frames", facts.pause.rx),
-            ("tx_pause_frames", facts.pause.tx),
-            ("rx_pause_micros", facts.rx_pause_micros),
-            ("tx_pause_micros", facts.tx_pause_micros),
-            ("rx_discards", facts.rx_discards),
-            ("rx_packets", facts.rx_packets),
-            ("rx_bytes", facts.rx_bytes),
-            ("tx_bytes", facts.tx_bytes),
-        ]
-        .into_iter()
-        .filter_map(move |(name, value)| Some((format!("prio{priority}.{name}"), value?)))
-    });
-    let global = [
-        ("global.rx_pause_frames", stats.global_pause.rx),
-        ("global.tx_pause_frames", stats.global_pause.tx),
-    ];
-    let global = (global.into_iter()).filter_map(|(name, of)| Some((name.to_string(), of?)));
-    let other = (stats.other.iter()).map(|(name, value)| (name.clone(), *value));
-    priorities.chain(global).chain(other)
 }

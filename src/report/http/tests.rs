@@ -518,9 +518,9 @@ fn add_fallback(report: &mut Report) {
     found.evidence = [("line".to_string(), "a line of its log".into())].into();
     let change = Change::Raised {
         what: What {
-            check: found.check.clone(),
+            check: found.check,
             subject: found.subject.clone(),
-            reason: found.reason.clone(),
+            reason: found.reason,
             status: found.status,
             weight: found.weight,
         },

@@ -35,27 +35,30 @@ fn read<T>(all: &BTreeMap<String, Arc<Stamped<Reading<T>>>>) -> BTreeMap<&str, &
 }
 
 fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &BTreeSet<u8>) {
-    for (priority, numbers) in &facts.priorities {
-        if !(out.is_full() || used.contains(priority)) {
-            continue;
-        }
+    let count = |name: &str| facts.counts.get(name).copied();
+    let full = out.is_full();
+    for priority in (0..8).filter(|priority| full || used.contains(priority)) {
+        let of_priority = |name: &str| count(&format!("prio{priority}.{name}"));
+        let seconds = |name: &str| Some(of_priority(name)? as f64 / 1e6);
         let priority = priority.to_string();
-        let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
         series! { out
-            "selvage_pfc_discards_total" [netdev, &priority] numbers.rx_discards;
-            "selvage_pfc_pause_frames_total" [netdev, &priority, "receive"] numbers.pause.rx;
-            "selvage_pfc_pause_frames_total" [netdev, &priority, "transmit"] numbers.pause.tx;
-            "selvage_pfc_pause_seconds_total" [netdev, &priority, "receive"] seconds(numbers.rx_pause_micros);
-            "selvage_pfc_pause_seconds_total" [netdev, &priority, "transmit"] seconds(numbers.tx_pause_micros);
+            "selvage_pfc_discards_total" [netdev, &priority] of_priority("rx_discards");
+            "selvage_pfc_pause_frames_total" [netdev, &priority, "receive"] of_priority("rx_pause_frames");
+            "selvage_pfc_pause_frames_total" [netdev, &priority, "transmit"] of_priority("tx_pause_frames");
+            "selvage_pfc_pause_seconds_total" [netdev, &priority, "receive"] seconds("rx_pause_micros");
+            "selvage_pfc_pause_seconds_total" [netdev, &priority, "transmit"] seconds("tx_pause_micros");
         }
     }
     series! { out
-        "selvage_global_pause_frames_total" [netdev, "receive"] facts.global_pause.rx;
-        "selvage_global_pause_frames_total" [netdev, "transmit"] facts.global_pause.tx;
+        "selvage_global_pause_frames_total" [netdev, "receive"] count("global.rx_pause_frames");
+        "selvage_global_pause_frames_total" [netdev, "transmit"] count("global.tx_pause_frames");
     }
     for name in &DEFAULTS.ethtool {
-        let count = facts.other.get(*name).copied();
-        out.push("selvage_netdev_statistic_total", &[netdev, name], count);
+        out.push(
+            "selvage_netdev_statistic_total",
+            &[netdev, name],
+            count(name),
+        );
     }
 }
 
@@ -74,14 +77,12 @@ fn priorities_in_use(
     let told = |netdev: &str| dcb.get(netdev).and_then(|facts| facts.pfc_enabled);
     let enabled = dcb.values().filter_map(|facts| facts.pfc_enabled);
     let enabled = enabled.fold(0, |all, enabled| all | enabled);
-    let shown = ethtool
-        .iter()
-        .filter(|(netdev, facts)| facts.driver.starts_with("mlx5") || told(netdev).is_none())
-        .flat_map(|(_, facts)| &facts.priorities)
-        .filter(|(_, numbers)| numbers.pause.rx.is_some() || numbers.pause.tx.is_some())
-        .map(|(priority, _)| *priority);
-    (0..8)
-        .filter(|priority| enabled & bit(*priority) != 0)
-        .chain(shown)
-        .collect()
+    let shows = |(netdev, facts): (&&str, &&EthtoolFacts), priority| {
+        let may = facts.driver.starts_with("mlx5") || told(netdev).is_none();
+        may && facts.shows_pause(priority)
+    };
+    let is_used = |priority: &u8| {
+        enabled & bit(*priority) != 0 || ethtool.iter().any(|of| shows(of, *priority))
+    };
+    (0..8).filter(is_used).collect()
 }

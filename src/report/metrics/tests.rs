@@ -102,7 +102,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     report.snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
     let netdev = report.snapshot.ethtool.values_mut().next().unwrap();
     if let Reading::Value(facts) = &mut Arc::make_mut(netdev).value {
-        facts.global_pause.rx = Some(1);
+        facts.counts.insert("global.rx_pause_frames".into(), 1);
     }
     let key = device(1, LinkLayer::Infiniband).port_key(1);
     let counters = report.snapshot.counters.get_mut(&key).unwrap();

@@ -36,12 +36,12 @@ fn poisoned(evil: &str) -> Report {
     report
         .findings
         .push(finding("xid", "other", "Other", Status::Degraded));
-    let missing = finding("device_missing", evil, evil, Status::Failing);
+    let missing = finding("device_missing", evil, text().leak(), Status::Failing);
     for found in &mut report.findings {
-        found.check = text();
+        found.check = text().leak();
         found.key = text();
         found.subject = text();
-        found.reason = text();
+        found.reason = text().leak();
         found.message = text();
         found.remedy = text();
         found.evidence = [
@@ -147,9 +147,9 @@ fn snapshot(report: &mut Report, evil: &str) {
 fn history(evil: &str) -> Arc<[Entry]> {
     let text = || evil.to_string();
     let what = What {
-        check: text(),
+        check: text().leak(),
         subject: text(),
-        reason: text(),
+        reason: text().leak(),
         status: Status::Failing,
         weight: Weight::Verdict,
     };
@@ -312,9 +312,10 @@ fn what_was_put_in_can_be_read() {
 #[test]
 fn hostile_reports_make_pages_of_a_bounded_size() {
     let evil = "<\"&'\u{1f980}>".repeat(2000);
+    let word: &str = evil.clone().leak();
     let mut report = poisoned(&evil);
     let many: Vec<_> = (0..2000)
-        .map(|n| finding(&evil, &format!("{evil}{n}"), &evil, Status::Failing))
+        .map(|n| finding(word, &format!("{evil}{n}"), word, Status::Failing))
         .map(|mut finding| {
             finding.message.clone_from(&evil);
             finding.remedy.clone_from(&evil);

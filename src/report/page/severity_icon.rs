@@ -136,14 +136,14 @@ impl<'a> About<'a> {
     pub(super) fn reason(&self) -> Option<&str> {
         // The first of equals; `max_by_key` takes the last.
         let worst = self.0.iter().rev().max_by_key(|(_, f)| Severity::of(f));
-        worst.map(|(_, finding)| finding.reason.as_str())
+        worst.map(|(_, finding)| finding.reason)
     }
 
     /// Each reason once, with the number of its first finding.
     pub(super) fn reasons(&self) -> Vec<(usize, &str)> {
         let mut seen = BTreeSet::new();
         let all = self.0.iter().take(6);
-        all.map(|(number, finding)| (*number, finding.reason.as_str()))
+        all.map(|(number, finding)| (*number, finding.reason))
             .filter(|(_, reason)| seen.insert(*reason))
             .collect()
     }

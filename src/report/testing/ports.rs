@@ -2,7 +2,7 @@
 
 use super::{MLX5_HW, link, stamped};
 use crate::observe::counters::PortCounters;
-use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts, PauseCounts, PriorityFacts};
+use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
@@ -53,31 +53,22 @@ pub(super) fn add(snapshot: &mut Snapshot, key: PortKey, layer: LinkLayer, netde
 }
 
 fn add_ethernet(snapshot: &mut Snapshot, key: PortKey, netdev: &str) {
-    let pause = PauseCounts {
-        rx: Some(7),
-        tx: Some(0),
-    };
-    let priorities = (0..8).map(|priority| {
-        let mut numbers = PriorityFacts {
-            rx_discards: Some(0),
-            ..PriorityFacts::default()
-        };
-        // mlx5 has pause counters only where PFC is on.
-        if priority == 3 {
-            numbers.pause = pause;
-            numbers.rx_pause_micros = Some(1_500_000);
-            numbers.tx_pause_micros = Some(0);
-        }
-        (priority, numbers)
-    });
+    let discards = (0..8).map(|priority| (format!("prio{priority}.rx_discards"), 0));
+    // mlx5 has pause counters only where PFC is on.
+    let pause = [
+        ("prio3.rx_pause_frames", 7),
+        ("prio3.tx_pause_frames", 0),
+        ("prio3.rx_pause_micros", 1_500_000),
+        ("prio3.tx_pause_micros", 0),
+    ];
     let other = ["rx_discards_phy", "tx_discards_phy", "link_down_events_phy"];
+    let named = pause.into_iter().chain(other.map(|name| (name, 0)));
+    let named = named.map(|(name, count)| (name.to_string(), count));
     snapshot.ethtool.insert(
         netdev.into(),
         stamped(Reading::Value(EthtoolFacts {
             driver: "mlx5_core".into(),
-            priorities: priorities.collect(),
-            global_pause: PauseCounts::default(),
-            other: other.iter().map(|name| ((*name).into(), 0)).collect(),
+            counts: discards.chain(named).collect(),
         })),
     );
     snapshot.dcb.insert(

@@ -5,8 +5,8 @@ use crate::observe::netdev::EthtoolFacts;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// By driver and name: the priority in the name, and the fact that the value is.
-type Names = HashMap<&'static str, HashMap<String, (u8, &'static str)>>;
+/// By driver and name: the neutral name, empty where the driver's own is kept.
+type Names = HashMap<&'static str, HashMap<String, String>>;
 
 /// `names.txt`, each `#` written out.
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
@@ -20,11 +20,11 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
             drivers = list;
             continue;
         }
-        let (pattern, fact) = line.split_once(" = ").unwrap_or((line, ""));
+        let (pattern, neutral) = line.split_once(" = ").unwrap_or((line, ""));
         for driver in drivers.split(' ') {
             let of_driver = names.entry(driver).or_default();
-            for digit in 0..8u8 {
-                of_driver.insert(pattern.replace('#', &digit.to_string()), (digit, fact));
+            for digit in ["0", "1", "2", "3", "4", "5", "6", "7"] {
+                of_driver.insert(pattern.replace('#', digit), neutral.replace('#', digit));
             }
         }
     }
@@ -49,13 +49,12 @@ pub fn facts<S: AsRef<str>>(driver: &str, statistics: &[(S, u64)]) -> EthtoolFac
     let blind = is_blind(statistics);
     for (name, value) in statistics {
         let name = name.as_ref();
-        let Some((priority, fact)) = names.and_then(|names| names.get(name)) else {
+        let Some(neutral) = names.and_then(|names| names.get(name)) else {
             continue;
         };
-        if fact.is_empty() && (!blind || name.contains("_vport_")) {
-            facts.other.insert(name.to_string(), *value);
-        } else if !blind && let Some(place) = place(&mut facts, *priority, fact) {
-            *place = Some(*value);
+        if !blind || name.contains("_vport_") {
+            let kept = if neutral.is_empty() { name } else { neutral };
+            facts.counts.insert(kept.to_string(), *value);
         }
     }
     facts
@@ -69,27 +68,6 @@ fn is_blind<S: AsRef<str>>(statistics: &[(S, u64)]) -> bool {
         known.map(|(_, value)| *value).reduce(u64::saturating_add)
     };
     sum(PHYSICAL) == Some(0) && sum(OWN).is_some_and(|own| own > 0)
-}
-
-fn place<'a>(facts: &'a mut EthtoolFacts, priority: u8, fact: &str) -> Option<&'a mut Option<u64>> {
-    match fact {
-        "" => return None,
-        "global_rx_pause" => return Some(&mut facts.global_pause.rx),
-        "global_tx_pause" => return Some(&mut facts.global_pause.tx),
-        _ => {}
-    }
-    let of_priority = facts.priorities.entry(priority).or_default();
-    Some(match fact {
-        "rx_pause" => &mut of_priority.pause.rx,
-        "tx_pause" => &mut of_priority.pause.tx,
-        "rx_pause_micros" => &mut of_priority.rx_pause_micros,
-        "tx_pause_micros" => &mut of_priority.tx_pause_micros,
-        "rx_discards" => &mut of_priority.rx_discards,
-        "rx_packets" => &mut of_priority.rx_packets,
-        "rx_bytes" => &mut of_priority.rx_bytes,
-        "tx_bytes" => &mut of_priority.tx_bytes,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -134,8 +134,8 @@ fn what_the_files_tell() {
     let facts = facts(&tree);
     let gpu = &facts.functions["0000:18:00.0"];
     assert_eq!(gpu.config_dead, Reading::Value(true));
-    assert_eq!(gpu.aer.correctable, Some(2));
-    assert_eq!(gpu.aer.fatal, None);
+    assert_eq!(gpu.aer.get("correctable"), Some(&2));
+    assert_eq!(gpu.aer.get("fatal"), None);
     assert_eq!(gpu.iommu, Reading::Value("DMA-FQ".into()));
     assert_eq!(gpu.current, Reading::NotObservable);
     assert_eq!(gpu.max, Reading::NotObservable);
