@@ -286,13 +286,6 @@ impl NodeSpec {
         self.arch == "aarch64"
     }
 
-    pub(super) fn iommu_name(&self) -> &str {
-        match self.is_arm() {
-            true => "smmu3.0x0000000005000000",
-            false => "dmar0",
-        }
-    }
-
     pub(super) fn has_module(&self, name: &str) -> bool {
         self.modules.iter().any(|module| module.name == name)
     }
