@@ -89,13 +89,10 @@ impl EventRecorder {
         if queue.len() >= WAITING {
             // The oldest of the namespace that has most: none crowds out another.
             let namespace = |had: &EventRequest| had.pod.as_ref().map(|pod| pod.namespace.clone());
-            let of = |at: usize| queue.get(at).map(namespace);
-            let crowd = |at: &usize| {
-                (0..queue.len())
-                    .filter(|other| of(*other) == of(*at))
-                    .count()
-            };
-            if let Some(at) = (0..queue.len()).rev().max_by_key(crowd) {
+            let all: Vec<_> = queue.iter().map(namespace).collect();
+            let crowd = |of: &Option<String>| all.iter().filter(|other| *other == of).count();
+            let oldest = all.iter().enumerate().rev();
+            if let Some((at, _)) = oldest.max_by_key(|(_, of)| crowd(of)) {
                 queue.remove(at);
             }
         }

@@ -323,12 +323,6 @@ impl RdmaSpec {
 }
 
 impl PortSpec {
-    /// What file `rate` holds now.
-    pub(super) fn shown_rate(&self) -> &str {
-        let down = self.down_rate.as_ref().filter(|_| self.state < 4);
-        down.unwrap_or(&self.rate)
-    }
-
     pub(super) fn gid(&self, slot: u32) -> Option<&GidSpec> {
         self.gids.get(slot as usize)
     }
