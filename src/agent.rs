@@ -132,17 +132,7 @@ pub async fn run(
     drop(wake_tx);
 
     let ended = node.watch(shutdown, wakes, &reports, observer).await;
-    node.save_now = true;
-    node.save_if_due();
-    let _ = stop_tx.send(true);
-    let ending = async {
-        for task in [supervise::HTTP, supervise::CLUSTER, supervise::TEXTFILE] {
-            supervisor.ended(task).await;
-        }
-    };
-    let _ = tokio::time::timeout(PATIENCE, ending).await;
-    node.saver.finish(PATIENCE);
-    tracing::info!("selvage agent stopped");
+    node.end(&stop_tx).await;
     ended
 }
 
@@ -312,6 +302,21 @@ impl Node {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Writes the state and ends what runs beside the loop.
+    async fn end(&mut self, stop: &watch::Sender<bool>) {
+        self.save_now = true;
+        self.save_if_due();
+        let _ = stop.send(true);
+        let ending = async {
+            for task in [supervise::HTTP, supervise::CLUSTER, supervise::TEXTFILE] {
+                self.supervisor.ended(task).await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, ending).await;
+        self.saver.finish(PATIENCE);
+        tracing::info!("selvage agent stopped");
     }
 
     fn report(&mut self) -> Report {

@@ -83,19 +83,18 @@ impl Cluster {
         let (table, pods) = watch::channel(Arc::new(PodTable::default()));
         let (status, status_rx) = watch::channel(None);
         let (node, node_rx) = watch::channel(NodeFacts::default());
-        let stands_in = link.is_some();
-        let mut cluster = Cluster {
+        let wanted = link.is_none().then(|| wanted(config)).flatten();
+        let cluster = Cluster {
             link: link.unwrap_or(ClusterLink {
                 status: status_rx,
                 node: node_rx,
                 pods,
             }),
-            writes: false,
+            writes: wanted.is_some_and(|(writes, _)| writes),
             changes,
             events,
             state: None,
         };
-        let wanted = if stands_in { None } else { wanted(config) };
         let Some((writes, asks)) = wanted else {
             return cluster;
         };
@@ -107,7 +106,6 @@ impl Cluster {
             status,
             node,
         });
-        cluster.writes = writes;
         let ((_, memory), limits) = (config.nccl.memory(), Limits::default());
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
             let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);

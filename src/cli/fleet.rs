@@ -290,19 +290,15 @@ async fn accept(node: &str, asked: &CommandLine) -> Status {
 /// Writes the annotation by which the agent mutes for a length of time, or without one unmutes.
 async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &CommandLine) -> Status {
     let now = Timestamp::now();
-    let (targets, mut complaints) = match mute::targets(what.iter().map(String::as_str)) {
-        // `unmute NODE` ends all.
-        Ok(_) if length.is_none() && what.is_empty() => (None, Vec::new()),
-        Ok(targets) => (Some(targets), Vec::new()),
-        Err(wrong) => (None, wrong),
+    let targets = mute::targets(what.iter().map(String::as_str));
+    let until = length.map(|length| mute::end(length, now)).transpose();
+    let wrong = targets.as_ref().err().into_iter().flatten();
+    let wrong: Vec<String> = wrong.chain(until.as_ref().err()).cloned().collect();
+    let (Ok(targets), Ok(until)) = (targets, until) else {
+        return Err(refuse_all(wrong));
     };
-    let until = length.and_then(|length| {
-        let end = mute::end(length, now);
-        end.map_err(|wrong| complaints.push(wrong)).ok()
-    });
-    if !complaints.is_empty() {
-        return Err(refuse_all(complaints));
-    }
+    // `unmute NODE` ends all.
+    let targets = Some(targets).filter(|_| length.is_some() || !what.is_empty());
     let (api, _) = asked.connect().await?;
     let muted = api.mute(node, targets.as_ref(), until).await;
     let text = match muted.map_err(fail)? {

@@ -35,11 +35,6 @@ impl WantedTaint {
     pub fn is_present(&self) -> bool {
         matches!(self, WantedTaint::Present(_))
     }
-
-    /// Whether it should not be there.
-    pub fn is_absent(&self) -> bool {
-        *self == WantedTaint::Absent
-    }
 }
 
 /// What the Node should carry.

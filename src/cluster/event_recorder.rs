@@ -6,7 +6,7 @@
 //! name on each attempt, so that a request whose answer is lost makes two.
 
 use super::api::post_params;
-use super::error::{ApiResult, ErrorKind, bounded};
+use super::error::{ApiError, ApiResult, ErrorKind, bounded};
 use super::events::EventRequest;
 use super::names::FIELD_MANAGER;
 use super::rate_limit::Limits;
@@ -89,13 +89,10 @@ impl EventRecorder {
         if queue.len() >= WAITING {
             // The oldest of the namespace that has most: none crowds out another.
             let namespace = |had: &EventRequest| had.pod.as_ref().map(|pod| pod.namespace.clone());
-            let of = |at: usize| queue.get(at).map(namespace);
-            let crowd = |at: &usize| {
-                (0..queue.len())
-                    .filter(|other| of(*other) == of(*at))
-                    .count()
-            };
-            if let Some(at) = (0..queue.len()).rev().max_by_key(crowd) {
+            let all: Vec<_> = queue.iter().map(namespace).collect();
+            let crowd = |of: &Option<String>| all.iter().filter(|other| *other == of).count();
+            let oldest = all.iter().enumerate().rev();
+            if let Some((at, _)) = oldest.max_by_key(|(_, of)| crowd(of)) {
                 queue.remove(at);
             }
         }
@@ -118,7 +115,7 @@ impl EventRecorder {
     /// # Errors
     /// As any request. The event then waits on, unless it was rejected for good.
     pub async fn publish(&mut self, client: &Client, uid: &str, on_pod: bool) -> ApiResult<()> {
-        let Some(request) = self.queue(on_pod).pop_front() else {
+        let Some(request) = self.queue(on_pod).front().cloned() else {
             return Ok(());
         };
         let now = jiff::Timestamp::now();
@@ -126,26 +123,27 @@ impl EventRecorder {
         let event = self.event(&request, uid);
         let mut published = self.published.iter();
         let earlier = published.position(|earlier| repeats(earlier, &event));
-        let earlier = earlier.map(|at| self.published.remove(at));
-        let sent = match earlier.clone() {
-            Some(earlier) => self.count_up(client, earlier, event).await,
+        let sent = match earlier.and_then(|at| self.published.get(at)) {
+            Some(earlier) => self.count_up(client, earlier.clone(), event).await,
             None => self.create(client, event).await,
         };
-        let error = match sent {
-            Ok(event) => {
-                self.remember(event);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
+        let error = sent.as_ref().err();
         // Then the next attempt creates one.
-        let deleted = error.kind == ErrorKind::NotFound && earlier.is_some();
-        if deleted || !(error.is_final() || error.kind == ErrorKind::Conflict) {
-            self.queue(on_pod).push_front(request);
-            let earlier = earlier.filter(|_| !deleted);
-            earlier.into_iter().for_each(|event| self.remember(event));
+        let is_gone = |error: &ApiError| error.kind == ErrorKind::NotFound;
+        let deleted = earlier.is_some() && error.is_some_and(is_gone);
+        let waits = error.is_some_and(|error| !error.is_final() && !error.is_conflict());
+        if !waits && !deleted {
+            self.queue(on_pod).pop_front();
         }
-        if deleted { Ok(()) } else { Err(error) }
+        if let Some(at) = earlier.filter(|_| !waits) {
+            self.published.remove(at);
+        }
+        match sent {
+            Ok(event) => self.remember(event),
+            Err(_) if deleted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     async fn create(&self, client: &Client, event: Event) -> ApiResult<Event> {
@@ -153,7 +151,7 @@ impl EventRecorder {
         let request = api.create(&params, &event);
         match bounded("write an event", self.deadline, request).await {
             // An earlier attempt has succeeded, though its answer was lost.
-            Err(error) if error.kind != ErrorKind::Conflict => Err(error),
+            Err(error) if !error.is_conflict() => Err(error),
             _ => Ok(event),
         }
     }

@@ -233,35 +233,26 @@ fn taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Opt
 /// The taints as they should be: others' as they are, ours once.
 fn wanted_taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Vec<Value> {
     let (ours, former) = (settings.taint(), settings.former_taints());
-    let effect = settings.taint_effect;
-    let keep = desired.taint == WantedTaint::Keep;
-    let mut wanted: Vec<Value> = Vec::new();
-    let mut placed = false;
-    for taint in node.taints() {
+    let mut put = match &desired.taint {
+        WantedTaint::Present(value) => Some(value),
+        WantedTaint::Keep | WantedTaint::Absent => None,
+    };
+    // The startup taint is ended by proof, or replaced by ours in this very patch.
+    let end_startup = desired.end_startup || put.is_some();
+    let with = |found: &Value, value: &str| as_wanted(found, &ours, value, settings.taint_effect);
+    let kept = node.taints().filter_map(|taint| {
         let key = text(taint, "key");
-        let keep = if key == ours {
-            if let WantedTaint::Present(value) = &desired.taint
-                && !placed
-            {
-                wanted.push(as_wanted(taint, &ours, value, effect));
-                placed = true;
-            }
-            keep
-        } else if former.iter().any(|former| former == key) {
-            keep
-        } else {
-            // The startup taint is ended by proof, or replaced by ours in this very patch.
-            !settings.is_startup_taint(key) || !(desired.end_startup || desired.taint.is_present())
-        };
-        if keep {
-            wanted.push(taint.clone());
+        if let Some(value) = put.take_if(|_| key == ours) {
+            return Some(with(taint, value));
         }
-    }
-    if let WantedTaint::Present(value) = &desired.taint
-        && !placed
-    {
-        wanted.push(as_wanted(&json!({}), &ours, value, effect));
-    }
+        let stays = match key == ours || former.iter().any(|former| former == key) {
+            true => desired.taint == WantedTaint::Keep,
+            false => !(end_startup && settings.is_startup_taint(key)),
+        };
+        stays.then(|| taint.clone())
+    });
+    let mut wanted: Vec<Value> = kept.collect();
+    wanted.extend(put.map(|value| with(&json!({}), value)));
     wanted
 }
 

@@ -15,7 +15,7 @@ mod text;
 mod topology_layout;
 
 use super::runbooks;
-use super::{ClusterStatus, Report, nccl, port_view};
+use super::{ClusterStatus, Report, State, nccl, port_view};
 use crate::check::nccl_jobs::Via;
 use crate::readiness;
 use crate::readiness::history::Change;

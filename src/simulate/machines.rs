@@ -410,6 +410,13 @@ fn add_functions(
     let kind = kind.filter(|_| !device.is_empty());
     if let Some(kind) = kind {
         let port = port(kind, group, rate, seed, netdev);
+        let second = group.second_port.clone().map(|netdev| PortSpec {
+            number: 2,
+            lid: port.lid + 1,
+            pma: table(&kind.pma, 2),
+            netdev: Some(netdev),
+            ..port.clone()
+        });
         let guid = guid(kind, seed);
         spec.rdma.push(RdmaSpec {
             name: device.into(),
@@ -418,7 +425,7 @@ fn add_functions(
             guid,
             image_guid: if kind.has_netdev() { guid } else { 0 },
             uverbs: seed as u32 - 1,
-            ports: vec![port],
+            ports: [port].into_iter().chain(second).collect(),
             device_hw: table(&kind.device_hw, seed),
             ..nic.rdma.clone()
         });
@@ -434,8 +441,11 @@ fn add_functions(
                 statistics.map(|(driver, table)| (driver.clone(), ethtool(table, seed, pfc)));
         }
     }
-    if let Some((second, kind)) = group.second_port.as_ref().zip(kind) {
-        add_second_port(spec, group, rate, kind, second);
+    if let Some(second) = &group.second_port {
+        add_netdev(spec, group, second, Some(pci), Some(rate));
+        if let Some(netdev) = spec.netdevs.last_mut() {
+            netdev.dev_port = 1;
+        }
     }
 }
 
@@ -515,32 +525,6 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
         gids: gids.collect(),
         netdev: kind.has_netdev().then_some(owner),
         ..kind.port.clone()
-    }
-}
-
-/// A second port of the device that was added last.
-fn add_second_port(
-    spec: &mut NodeSpec,
-    group: &NicGroup,
-    rate: &str,
-    kind: &PortKind,
-    netdev: &str,
-) {
-    let Some(device) = spec.rdma.last_mut() else {
-        return;
-    };
-    let Some(mut second) = device.ports.first().cloned() else {
-        return;
-    };
-    second.number = 2;
-    second.lid += 1;
-    second.pma = table(&kind.pma, 2);
-    second.netdev = Some(netdev.into());
-    let pci = device.pci;
-    device.ports.push(second);
-    add_netdev(spec, group, netdev, Some(pci), Some(rate));
-    if let Some(netdev) = spec.netdevs.last_mut() {
-        netdev.dev_port = 1;
     }
 }
 

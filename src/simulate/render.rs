@@ -97,17 +97,6 @@ pub(super) fn groups(value: u64) -> String {
     [48, 32, 16, 0].map(group).join(":")
 }
 
-fn hardware_address(netdev: &NetdevSpec) -> String {
-    let index = netdev.ifindex;
-    if netdev.kind == 32 {
-        let tail: Vec<String> = (0..12)
-            .map(|n| format!("{:02x}", (index * 7 + n) & 0xff))
-            .collect();
-        return format!("00:00:10:29:fe:80:00:00:{}", tail.join(":"));
-    }
-    format!("b8:3f:d2:00:{:02x}:{:02x}", index >> 8, index & 0xff)
-}
-
 /// Processes of pods: cgroup, the counters of their network namespaces, and which queue pairs they own.
 pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
     let owners = processes.iter().filter(|process| process.queue_pairs);

@@ -46,6 +46,9 @@ pub struct Scenario {
     pub seconds: Option<f64>,
     /// When its agent stops for good.
     pub leaves: Option<f64>,
+    /// Share of the links' rate that its jobs use, in percent; 0: only the steps' traffic.
+    #[serde(skip)]
+    pub load: u64,
     /// Events before its agent starts.
     pub before: Vec<Event>,
     /// What happens when, in any order.
@@ -114,34 +117,17 @@ pub fn plays() -> impl Iterator<Item = &'static str> {
     FILE.plays.keys().map(String::as_str)
 }
 
-/// Gives the nodes names, traffic and jobs.
+/// Gives the nodes names, load and jobs.
 fn named(mut fleet: Vec<Scenario>) -> Vec<Scenario> {
     for (scenario, n) in fleet.iter_mut().zip(0u64..) {
         scenario.name = format!("gpu-{:02}", n + 1);
         if scenario.seconds.is_none() {
-            scenario.steps.extend(load(40 + (n * 17) % 40));
+            scenario.load = 40 + (n * 17) % 40;
         }
         let jobs = std::mem::take(&mut scenario.jobs);
         scenario.steps.extend(jobs.iter().flat_map(Job::steps));
     }
     fleet
-}
-
-/// Traffic of about so many percent of the links' rate, which varies a little, as that of jobs does.
-fn load(percent: u64) -> impl Iterator<Item = Step> {
-    const MILLIS: u64 = 1500;
-    const VARIATION: [u64; 8] = [0, 2, 5, 7, 8, 6, 4, 1];
-    let every = MILLIS as f64 / 1000.0;
-    (1..).zip(VARIATION).map(move |(turn, more)| Step {
-        from: Some(every * f64::from(turn)),
-        every: Some(every * VARIATION.len() as f64),
-        proportional: true,
-        events: vec![Event::Traffic {
-            millis: MILLIS,
-            percent: percent + more,
-        }],
-        ..Step::default()
-    })
 }
 
 impl Job {

@@ -286,13 +286,6 @@ impl NodeSpec {
         self.arch == "aarch64"
     }
 
-    pub(super) fn iommu_name(&self) -> &str {
-        match self.is_arm() {
-            true => "smmu3.0x0000000005000000",
-            false => "dmar0",
-        }
-    }
-
     pub(super) fn has_module(&self, name: &str) -> bool {
         self.modules.iter().any(|module| module.name == name)
     }
@@ -330,12 +323,6 @@ impl RdmaSpec {
 }
 
 impl PortSpec {
-    /// What file `rate` holds now.
-    pub(super) fn shown_rate(&self) -> &str {
-        let down = self.down_rate.as_ref().filter(|_| self.state < 4);
-        down.unwrap_or(&self.rate)
-    }
-
     pub(super) fn gid(&self, slot: u32) -> Option<&GidSpec> {
         self.gids.get(slot as usize)
     }

@@ -114,7 +114,7 @@ impl TreeWriter {
     /// Turns `old`, which is there, into `new`. Links in `sys/class` come last and go first, as a
     /// device appears and vanishes.
     pub(super) fn update(&mut self, old: &Tree, new: &Tree) -> io::Result<()> {
-        let mut errnos_changed = false;
+        let errnos = self.errnos.clone();
         for (path, entry) in &old.0 {
             let stays = new.0.get(path);
             if stays == Some(entry) {
@@ -123,7 +123,6 @@ impl TreeWriter {
             if let Entry::Errno { alias, .. } = entry {
                 self.errnos.remove(path);
                 self.errnos.remove(alias);
-                errnos_changed = true;
             }
             if stays.is_none() {
                 self.remove(path, entry)?;
@@ -132,11 +131,10 @@ impl TreeWriter {
         for (path, entry) in new.0.iter().rev() {
             let before = old.0.get(path);
             if before != Some(entry) {
-                errnos_changed |= matches!(entry, Entry::Errno { .. });
                 self.write(path, entry, before.is_some())?;
             }
         }
-        match errnos_changed {
+        match errnos != self.errnos {
             true => self.write_errnos(),
             false => Ok(()),
         }

@@ -189,20 +189,16 @@ fn add_answers(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
             add_text(host, tree, replay::ethtool_path(name), text);
         }
     }
-    let mut add_json = |what: &str, name: &str, text: serde_json::Result<String>| {
-        if let Ok(text) = text {
-            add_text(host, tree, replay::json_path(what, name), text);
-        }
-    };
-    for (name, facts) in &snapshot.dcb {
-        if let Reading::Value(facts) = &facts.value {
-            add_json("dcb", name, serde_json::to_string(facts));
-        }
-    }
-    for (name, links) in &snapshot.vf_links {
-        if let Reading::Value(links) = &links.value {
-            add_json("vf_links", name, serde_json::to_string(links));
-        }
+    let dcb = snapshot.dcb.iter().filter_map(|(name, facts)| {
+        let facts = facts.value.value()?;
+        Some(("dcb", name, serde_json::to_string(facts).ok()?))
+    });
+    let links = snapshot.vf_links.iter().filter_map(|(name, links)| {
+        let links = links.value.value()?;
+        Some(("vf_links", name, serde_json::to_string(links).ok()?))
+    });
+    for (what, name, text) in dcb.chain(links) {
+        add_text(host, tree, replay::json_path(what, name), text);
     }
 }
 

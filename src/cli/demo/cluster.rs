@@ -2,7 +2,7 @@
 //! rules of the real writer but without an API server.
 
 use crate::agent::ClusterLink;
-use crate::cluster::desired::{Desired, desired};
+use crate::cluster::desired::{Desired, WantedTaint, desired};
 use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::topology;
 use crate::cluster::{ClusterSettings, NodeFacts};
@@ -113,7 +113,7 @@ impl ClusterNode {
         let before = carriers.contains(&self.name);
         if wanted && carriers.len() < limit {
             carriers.insert(self.name.clone());
-        } else if desired.taint.is_absent() {
+        } else if desired.taint == WantedTaint::Absent {
             carriers.remove(&self.name);
         }
         let (tainted, claimed) = (carriers.contains(&self.name), carriers.len());

@@ -69,8 +69,10 @@ impl Runner {
     /// printed.
     pub(super) async fn run(&self, scenario: &Scenario, once: bool, told: bool) -> io::Result<()> {
         loop {
-            let mut parts: Vec<LocalBoxFuture<'_, io::Result<()>>> =
-                vec![Box::pin(self.once(&scenario.steps, told))];
+            let mut parts: Vec<LocalBoxFuture<'_, io::Result<()>>> = vec![
+                Box::pin(self.once(&scenario.steps, told)),
+                Box::pin(self.load(scenario.load)),
+            ];
             for step in &scenario.steps {
                 parts.push(Box::pin(self.repeat(step)));
             }
@@ -125,6 +127,26 @@ impl Runner {
             }
             self.perform(step).await?;
         }
+    }
+
+    /// Traffic that varies a little, as that of jobs does.
+    async fn load(&self, percent: u64) -> io::Result<()> {
+        const STEP: f64 = 1.5;
+        const VARIATION: [u64; 8] = [0, 2, 5, 7, 8, 6, 4, 1];
+        if percent == 0 {
+            return std::future::pending().await;
+        }
+        let every = self.scaled(STEP);
+        let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
+        for more in VARIATION.iter().cycle() {
+            ticks.tick().await;
+            let traffic = Event::Traffic {
+                millis: u64::try_from(every.as_millis()).unwrap_or(0),
+                percent: percent + more,
+            };
+            self.apply(vec![traffic]).await?;
+        }
+        Ok(())
     }
 }
 

@@ -2,12 +2,11 @@
 
 use super::facts;
 use crate::observe::pod::PodFacts;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::{ObjectMeta, Resource};
+use k8s_openapi::{Metadata, Resource};
+use kube::core::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use std::borrow::Cow;
 
 /// Annotation of a static pod's mirror: the UID that the kubelet and its log directories use.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -43,30 +42,22 @@ impl<'de> Deserialize<'de> for PodObject {
 }
 
 impl Resource for PodObject {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
+    const API_VERSION: &'static str = Pod::API_VERSION;
+    const GROUP: &'static str = Pod::GROUP;
+    const KIND: &'static str = Pod::KIND;
+    const VERSION: &'static str = Pod::VERSION;
+    const URL_PATH_SEGMENT: &'static str = Pod::URL_PATH_SEGMENT;
+    type Scope = <Pod as Resource>::Scope;
+}
 
-    fn kind((): &()) -> Cow<'_, str> {
-        Pod::kind(&())
-    }
+impl Metadata for PodObject {
+    type Ty = ObjectMeta;
 
-    fn group((): &()) -> Cow<'_, str> {
-        Pod::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        Pod::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        Pod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
+    fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
     }
 }
@@ -81,7 +72,7 @@ mod tests {
         let object = |value: Value| serde_json::from_value::<PodObject>(value).unwrap();
         let odd = object(json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": 5}));
         assert_eq!(odd.key.as_deref(), Some("u"));
-        assert_eq!(odd.meta().resource_version.as_deref(), Some("7"));
+        assert_eq!(odd.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(odd.facts, None);
         let mirror = object(json!({"metadata": {"uid": "u", "annotations": {MIRROR: "hash"}}}));
         assert_eq!(mirror.key.as_deref(), Some("hash"));

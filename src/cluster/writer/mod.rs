@@ -90,8 +90,6 @@ pub struct Writer {
     budget: TaintBudget,
     retry: Retry,
     events: EventRecorder,
-    /// The event of the first verdict since the start, until the Node as found is known.
-    first: Option<EventRequest>,
     /// What a dry run has logged last.
     logged: Option<Desired>,
     status: ClusterStatus,
@@ -122,7 +120,6 @@ impl Writer {
                 reconnect: false,
             },
             events: EventRecorder::new(node, limits),
-            first: None,
             logged: None,
             status: ClusterStatus {
                 mode: settings.mode.as_str(),
@@ -175,15 +172,14 @@ impl Writer {
                     Ok(node) => self.take_watched(node.as_ref().map(NodeView::of)),
                     Err(error) => self.take_watch_error(&error),
                 },
-                Some(change) = channels.changes.recv() => self.take_event(change),
-                Some(event) = channels.pod_events.recv() => self.take_event(event),
+                Some(change) = channels.changes.recv() => self.events.push(change),
+                Some(event) = channels.pod_events.recv() => self.events.push(event),
                 () = tokio::time::sleep(wait) => {}
             }
-            while let Ok(change) = channels.changes.try_recv() {
-                self.take_event(change);
-            }
-            while let Ok(event) = channels.pod_events.try_recv() {
-                self.take_event(event);
+            for events in [&mut channels.changes, &mut channels.pod_events] {
+                while let Ok(event) = events.try_recv() {
+                    self.events.push(event);
+                }
             }
             channels.send(&self.status, &self.facts);
             self.gates.requeue = None;
@@ -280,23 +276,14 @@ impl Writer {
         moment
     }
 
-    fn take_event(&mut self, event: EventRequest) {
-        match event.unless_labelled {
-            Some(_) => self.first = Some(event),
-            None => self.events.push(event),
-        }
-    }
-
     /// The first verdict is published only if it differs from what the Node was left with.
     fn settle_first(&mut self) {
-        if let Some(view) = &self.view
-            && let Some(first) = self.first.take()
-        {
-            let label = view.labels.get(&self.settings.own(names::FABRIC));
-            if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
-                self.events.on_node.push_front(first);
-            }
-        }
+        let label = self.settings.own(names::FABRIC);
+        let label = self.view.as_ref().and_then(|view| view.labels.get(&label));
+        self.events.on_node.retain_mut(|event| {
+            let state = event.unless_labelled.take();
+            state.is_none_or(|state| label.map(String::as_str) != Some(state.as_str()))
+        });
     }
 
     /// What follows from a pass.

@@ -2,17 +2,11 @@
 
 use super::context::Context;
 use super::severity_icon::Severity;
-use super::summary::Tile;
 use crate::data_files::line_of;
 use crate::report::cluster::ClusterStatus;
 use crate::report::{State, Tainting};
 
 impl Context<'_> {
-    pub(super) fn taint_tile(&self) -> Option<Tile> {
-        let (value, severity, more) = self.taint(self.cluster?);
-        Some(Tile::new("Taint", value, severity, more))
-    }
-
     /// What the taint does, and why it is withheld where it is wanted.
     pub(super) fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Severity>, String) {
         let report = self.report;

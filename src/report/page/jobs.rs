@@ -5,9 +5,6 @@ use super::severity_icon::Severity;
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_suspect::{State, Suspect};
 
-/// Jobs, suspects and pods shown of each kind.
-const MAX_JOBS: usize = 24;
-
 impl<'a> Context<'a> {
     pub(super) fn has_jobs(&self) -> bool {
         let jobs = &self.report.jobs;
@@ -17,10 +14,6 @@ impl<'a> Context<'a> {
             || !jobs.no_rdma.is_empty()
             || !jobs.daemon_troubles.is_empty()
             || !jobs.suspects.is_empty()
-    }
-
-    pub(super) fn max_jobs(&self) -> usize {
-        self.shown(MAX_JOBS)
     }
 
     pub(super) fn suspects(&self) -> Vec<&'a Suspect> {

@@ -56,10 +56,6 @@ impl<'a> Context<'a> {
             .unwrap_or_default()
     }
 
-    pub(super) fn gds(&self) -> &'static str {
-        port_view::gds_name(port_view::gds_ready(self.report))
-    }
-
     /// Loaded modules with their versions, and those not loaded; `None` where the list is unreadable.
     pub(super) fn modules(&self) -> Option<(String, String)> {
         let loaded = port_view::modules(self.report)?;

@@ -5,7 +5,7 @@ use super::severity_icon::Severity;
 use crate::check::Finding;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
-use crate::report::{State, port_view};
+use crate::report::port_view;
 
 /// One figure.
 pub(super) struct Tile {
@@ -47,11 +47,6 @@ impl Context<'_> {
         about.min_by_key(|finding| finding.caused_by.is_some())
     }
 
-    pub(super) fn is_flawless(&self) -> bool {
-        let report = self.report;
-        report.full_window && report.state == State::Ready && report.findings.is_empty()
-    }
-
     /// Why the fabric cannot be drawn, or has no rails.
     pub(super) fn fabric_note(&self) -> Option<&'static str> {
         let ports = &self.layout.ports;
@@ -66,7 +61,10 @@ impl Context<'_> {
         let path = Tile::new("GPUDirect RDMA", port_view::word(&path), missing, "");
         let mut tiles = vec![self.rails(), self.gpus(), path, self.findings_tile()];
         tiles.extend(self.jobs_tile());
-        tiles.extend(self.taint_tile());
+        tiles.extend(self.cluster.map(|status| {
+            let (value, severity, more) = self.taint(status);
+            Tile::new("Taint", value, severity, more)
+        }));
         tiles
     }
 

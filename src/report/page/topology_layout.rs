@@ -218,12 +218,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
             }
         })
         .collect();
-    let mut groups = groups(&gpus, &ports);
-    for group in &mut groups {
-        if let Above::Switch(address) | Above::RootPort(address) = &mut group.above {
-            *address = shown(address, whole);
-        }
-    }
+    let mut groups = groups(&gpus, &ports, whole);
     groups.extend(gone(report, &gpus, &ports));
     // Stable: healthy groups keep their places.
     groups.sort_by_key(|group| {
@@ -298,7 +293,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>]) -> Vec<Group<'a>> {
+fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>], whole: bool) -> Vec<Group<'a>> {
     let places = || {
         let of_gpus = gpus.iter().map(|gpu| &gpu.place);
         of_gpus.chain(ports.iter().map(|port| &port.place))
@@ -312,9 +307,9 @@ fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>]) -> Vec<Group<'a>> {
         match place.switch {
             _ if below.iter().all(|of| of.card == place.card) => Above::Numa,
             Some(switch) if below.iter().all(|of| of.switch == place.switch) => {
-                Above::Switch(switch.to_string())
+                Above::Switch(shown(switch, whole))
             }
-            _ => Above::RootPort(root.to_string()),
+            _ => Above::RootPort(shown(root, whole)),
         }
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
