@@ -68,11 +68,8 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
         let mut reader = Reader::new(&config, inputs, files, Arc::clone(&node_gpus));
         while !tx.is_closed() {
             task.beat();
-            if let Some(status) = reader.step()
-                && tx
-                    .blocking_send(Update::Logs(Box::new(status)).into())
-                    .is_err()
-            {
+            let update = reader.step().map(|status| Update::Logs(Box::new(status)));
+            if update.is_some_and(|update| tx.blocking_send(update.into()).is_err()) {
                 break;
             }
             reader.wait();

@@ -82,9 +82,8 @@ pub struct Client {
 impl Client {
     /// Opens the socket; [`NetlinkError::NotSupported`] where ib_core is not loaded.
     pub fn open() -> Answer<Self> {
-        Ok(Client {
-            socket: Socket::open(SockProtocol::NetlinkRDMA)?,
-        })
+        let socket = Socket::open(SockProtocol::NetlinkRDMA)?;
+        Ok(Client { socket })
     }
 
     /// The devices that this network namespace sees.

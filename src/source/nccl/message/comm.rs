@@ -49,9 +49,7 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         nranks,
         nodes: after(start, " nNodes "),
         mnnvl: after(start, " MNNVL ") == Some(1),
-        bus: start
-            .find(" busId ")
-            .and_then(|at| Scan(start.get(at + " busId ".len()..)?).hex()),
+        bus: behind(start, " busId ").and_then(|mut scan| scan.hex()),
         gpu: number(" nvmlDev ", true).or_else(|| number(" cudaDev ", false)),
         phase,
     }))
@@ -66,8 +64,11 @@ fn is_call(before: &str) -> bool {
 
 /// The number after a word.
 fn after(text: &str, word: &str) -> Option<u32> {
-    let at = text.find(word)?;
-    Scan(text.get(at + word.len()..)?).number()
+    behind(text, word)?.number()
+}
+
+fn behind<'a>(text: &'a str, word: &str) -> Option<Scan<'a>> {
+    Some(Scan(text.split_once(word)?.1))
 }
 
 /// `[0] 1/8/-1->0->-1 [1] …`: the middle is the printing rank.

@@ -30,17 +30,6 @@ pub enum QpKind {
     Datagram,
 }
 
-impl From<u8> for QpKind {
-    fn from(id: u8) -> Self {
-        match id {
-            0 | 1 => QpKind::Management,
-            2 => QpKind::Rc,
-            3 | 9 | 10 | 255 => QpKind::Connected,
-            _ => QpKind::Datagram,
-        }
-    }
-}
-
 /// Whose a queue pair is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QpOwner {
@@ -96,7 +85,12 @@ pub fn queue_pairs(payload: &[u8]) -> Answer<Vec<QueuePair>> {
             _ => QpOwner::Hidden,
         };
         Ok(QueuePair {
-            kind: needed(entry.u8(RES_TYPE)?)?.into(),
+            kind: match needed(entry.u8(RES_TYPE)?)? {
+                0 | 1 => QpKind::Management,
+                2 => QpKind::Rc,
+                3 | 9 | 10 | 255 => QpKind::Connected,
+                _ => QpKind::Datagram,
+            },
             ready: matches!(needed(entry.u8(RES_STATE)?)?, 2 | 3),
             owner,
         })
