@@ -304,7 +304,7 @@ impl Node {
         }
     }
 
-    /// Writes the state and ends what runs beside the loop.
+    /// Writes the state and ends the other tasks.
     async fn end(&mut self, stop: &watch::Sender<bool>) {
         self.save_now = true;
         self.save_if_due();
