@@ -149,7 +149,7 @@ fn of_others_gpus_nothing_is_known() {
         node.bend_pci(&gpu(i), |function| function.id = "1002:74a1".into());
     }
     node.bend_gpudirect(|facts| facts.driver = Reading::Absent);
-    let path = |node: &Node| node.context().gpudirect_verdict().path;
+    let path = |node: &Node| node.context().gpudirect_verdict.path;
     assert_eq!(path(&node), Path::Unknown);
     assert_eq!(node.told(&CHECK), [""; 0]);
     node.policy.expect.gpudirect = GpuDirectExpectation::Required;
