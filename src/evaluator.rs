@@ -236,7 +236,7 @@ impl Evaluator {
             Look::Once => debounce::step_once(candidates, now),
         };
         // What is muted is left out now, not when it would have cleared.
-        findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
+        findings.retain(|finding| !self.policy.mute.contains(finding.check));
         let seen = causes::Seen {
             infiniband: judged.infiniband,
             watched_since: *self.watched_since.get_or_insert(now),

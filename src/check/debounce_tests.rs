@@ -196,7 +196,7 @@ fn one_fault_is_never_cleared_by_anothers_recovery() {
     for second in 4..30 {
         last = machine.step(vec![down("a")], Millis::from_secs(second));
     }
-    let got: Vec<_> = last.iter().map(|f| (&*f.key, &*f.reason)).collect();
+    let got: Vec<_> = last.iter().map(|f| (&*f.key, f.reason)).collect();
     assert_eq!(got, [("a", "LinkDown")]);
 }
 

@@ -181,7 +181,7 @@ fn devices_that_come_and_go_are_forgotten_and_rails_last() {
     assert_eq!(history.devices.len(), 512);
     assert!(history.ports.len() <= 512 && history.totals.link_edges.len() <= 512);
     assert!((0..8).all(|i| history.devices.contains_key(&key(i).device)));
-    assert!((0..8).all(|i| history.ports.get(&key(i)).is_some()));
+    assert!((0..8).all(|i| history.ports.contains_key(&key(i))));
     assert!(
         history
             .devices

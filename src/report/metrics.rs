@@ -135,14 +135,14 @@ fn findings(out: &mut Exposition, report: &Report) {
     let mut counts: BTreeMap<[&str; 2], u32> = BTreeMap::new();
     for (number, finding) in report.findings.iter().enumerate() {
         let status = port_view::status(finding);
-        *counts.entry([&finding.check, status]).or_default() += 1;
+        *counts.entry([finding.check, status]).or_default() += 1;
         if number < MAX_FINDINGS {
             // Two keys may have one subject: a device that came back under its old name.
             // Alerts leave out what has a cause: so only one that is as bad counts.
             let cause = (report.cause(finding))
                 .filter(|cause| (cause.weight, cause.status) >= (finding.weight, finding.status))
-                .map_or("", |cause| &cause.reason);
-            let (check, subject, reason) = (&*finding.check, &finding.subject, &finding.reason);
+                .map_or("", |cause| cause.reason);
+            let (check, subject, reason) = (finding.check, &finding.subject, finding.reason);
             let labels = [check, subject, reason, status, cause];
             out.push("selvage_finding", &labels, true);
         }

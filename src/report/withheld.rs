@@ -23,7 +23,7 @@ impl Report {
             ..Jobs::default()
         });
         for (number, finding) in report.findings.iter_mut().enumerate() {
-            let Some(doc) = of_pods(&finding.check, &finding.reason) else {
+            let Some(doc) = of_pods(finding.check, finding.reason) else {
                 continue;
             };
             if names_pod(&finding.subject) {
@@ -41,7 +41,7 @@ impl Report {
                 Change::Raised { what, message } => (what, Some(message)),
                 Change::Cleared { what, .. } => (what, None),
             };
-            if let Some(doc) = of_pods(&what.check, &what.reason) {
+            if let Some(doc) = of_pods(what.check, what.reason) {
                 conceal(&mut what.subject);
                 if let Some(message) = message {
                     message.clone_from(&doc.meaning);

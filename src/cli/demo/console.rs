@@ -52,7 +52,7 @@ impl Console {
                     let is = |id: [&str; 3]| id == [&*what.check, &*what.subject, &*what.reason];
                     let about = findings
                         .iter()
-                        .find(|each| is([&each.check, &each.subject, &each.reason]));
+                        .find(|each| is([each.check, &each.subject, each.reason]));
                     if let Some(finding) = about {
                         lines.push(format!("         to do: {}", finding.remedy));
                     }
