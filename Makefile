@@ -102,7 +102,9 @@ TEST_TMPDIR = $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail
 
 # Random nodes that each law is tried on.
 LAW_NODES ?= 2500
-# Half of them mostly wait for an agent: several at a time, the longest first.
+# Half of them mostly wait for an agent, with bounds: several at a time, the longest first. Those that
+# only compute give way.
+COMPUTE := laws nccl_memory nccl_properties
 LONGEST := laws agent shapes kube_api nccl_memory demo expect broken_nodes log_files lib
 UNIT := $(addprefix unit/,$(LONGEST) $(filter-out $(LONGEST),$(UNIT_TESTS)))
 test-unit: unit-built ## unit, golden, layering and docs tests
@@ -117,13 +119,13 @@ unit/lib:
 	@cargo test --quiet --locked --lib --bins
 
 unit/%:
-	@cargo test --quiet --locked --test $* -- --skip namespaces:: $(if $(filter agent,$*),--test-threads=6)
+	@$(if $(filter $(COMPUTE),$*),nice -n 10) cargo test --quiet --locked --test $* -- --skip namespaces:: $(if $(filter agent,$*),--test-threads=6)
 
 test-rules: ## alerting rules by promtool
 	tests/alerts/run test_rules
 
 test-manifests: ## overlays, chart and admission policy; no cluster needed
-	tests/manifests/run
+	nice -n 10 tests/manifests/run
 
 # The virtual machines compute, most others wait. Paging runs alone: its time runs 20 times faster.
 test: export LAW_NODES = 10000

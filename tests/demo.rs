@@ -134,7 +134,8 @@ fn lacks(role: &Scenario, address: &str) -> Option<String> {
 #[test]
 fn every_part_of_the_fleet_comes_to_its_verdict() {
     let listen = format!("--listen=127.0.0.1:{}", free_port());
-    let mut demo = Demo::start(&["--nodes=12", "--speed=3", &listen]);
+    // Twelve nodes at three times the speed take most of a core: too much next to other suites.
+    let mut demo = Demo::start(&["--nodes=12", "--speed=2", &listen]);
     let targets = demo.targets();
     let roles = fleet(12);
     assert!(

@@ -733,3 +733,17 @@ mod torn_rows {
         assert!(run(&format!("{ROW}{end}")).ended);
     }
 }
+
+#[test]
+fn the_program_is_a_word_of_a_command() {
+    for (text, want) in [
+        ("$ 'all_gather_perf' -b 8", Some(Collective::AllGather)),
+        (
+            "exec \"/opt/nccl-tests/reduce_scatter_perf\", 8 tasks",
+            Some(Collective::ReduceScatter),
+        ),
+        ("perf of all_reduce", None),
+    ] {
+        assert_eq!(super::table::program(text), want, "{text}");
+    }
+}
