@@ -109,9 +109,9 @@ impl Node {
                 self.writer.append(log_file(pod), "")
             }
             Event::PodPrints { uid, lines } => {
-                let pod = self.pods.iter().find(|pod| pod.uid == *uid);
-                let file = log_file(pod.ok_or_else(missing)?);
-                self.writer.append(file, &framed(lines))
+                // A busy machine may come to a line before its pod starts, or after it has ended.
+                let mut pods = self.pods.iter().filter(|pod| pod.uid == *uid);
+                pods.try_for_each(|pod| self.writer.append(log_file(pod), &framed(lines)))
             }
             Event::PodEnds(uid) => {
                 for pod in self.pods.extract_if(.., |pod| pod.uid == *uid) {

@@ -265,6 +265,27 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_those_of_pods_that_start() {
+        let plays = plays().flat_map(|name| play(name).unwrap());
+        let mut lines = 0;
+        for scenario in fleet(12).into_iter().chain(plays) {
+            let events = || scenario.steps.iter().flat_map(|step| &step.events);
+            let started = events().filter_map(|event| match event {
+                Event::PodStarts(pod) => Some(&pod.uid),
+                _ => None,
+            });
+            let started: BTreeSet<&String> = started.collect();
+            for event in events() {
+                if let Event::PodPrints { uid, .. } = event {
+                    assert!(started.contains(uid), "{}: {event:?}", scenario.name);
+                    lines += 1;
+                }
+            }
+        }
+        assert!(lines > 20, "{lines}");
+    }
+
+    #[test]
     fn reasons_are_ones_that_checks_give() {
         let of_checks = CHECKS.iter().flat_map(|check| check.reasons());
         let mut known: BTreeSet<&str> = of_checks.map(|doc| doc.reason.as_str()).collect();
