@@ -332,7 +332,7 @@ async fn amend(
     }
 }
 
-/// Waits after conflicts, each shortened by up to half at random.
+/// Waits after conflicts: doubled each time, and each lengthened at random by up to as much again.
 fn back_off() -> ExponentialBuilder {
     let (first, longest) = (Duration::from_millis(5), Duration::from_millis(320));
     let waits = ExponentialBuilder::new().with_min_delay(first);
