@@ -6,7 +6,7 @@ pub mod preflight;
 pub mod taint_hysteresis;
 
 pub use crate::check::roles::Proof;
-use crate::check::{Finding, ReasonDoc, Status, Weight, verdict_docs};
+use crate::check::{Finding, Reason, ReasonDoc, Status, Weight, verdict_docs};
 use crate::settings_macro::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,9 @@ impl Verdict {
     }
 }
 
+/// Reason of Unknown before the first full window.
+pub const STARTING: Reason = "Starting";
+
 /// What is to be said of the verdict itself: the entries for its reasons.
 pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static ReasonDoc> + '_ {
     let is_given = |doc: &&ReasonDoc| reasons.contains(&doc.reason);
@@ -73,7 +76,7 @@ pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static ReasonDoc>
 /// there is certainly no fabric, what cannot be told says nothing against that.
 pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     if !inputs.full_window {
-        return Verdict::of(State::Unknown, "Starting");
+        return Verdict::of(State::Unknown, STARTING);
     }
     let order = [
         (Status::Failing, State::Unready),
@@ -228,7 +231,7 @@ mod tests {
                 None,
                 false,
                 State::Unknown,
-                vec!["Starting"],
+                vec![STARTING],
             ),
             (
                 proof(true, 8, 8, 0),
@@ -322,7 +325,7 @@ mod tests {
         };
         assert_eq!(
             fold(&failing, inputs),
-            Verdict::of(State::Unknown, "Starting")
+            Verdict::of(State::Unknown, STARTING)
         );
     }
 }

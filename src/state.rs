@@ -53,8 +53,10 @@ impl Saved {
     /// Restricted ports, if the file is of this boot: firmware or privileges may change over a
     /// reboot.
     pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {
-        let same = self.memory_of(boot_id).is_some();
-        self.restricted.iter().filter(|_| same).cloned().collect()
+        match self.memory_of(boot_id) {
+            Some(_) => self.restricted.clone(),
+            None => Vec::new(),
+        }
     }
 
     /// What a history starts from. Without the same boot id that is only what outlives a reboot.

@@ -92,12 +92,13 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     ];
     let judged = rules.into_iter().filter_map(|(reason, limit, since)| {
         let rise = counters.most(counters_of(reason), limit.within.0, since)?;
-        let (text, most) = (rise.text(), limit.more_than);
-        let message = format!("{text}; more than {most} is too much");
-        let found = (counters.candidate(reason, &rise, &message))
-            .with("over_seconds", rise.over.as_secs())
-            .with("limit", most);
-        (rise.by > most).then_some(found)
+        (rise.by > limit.more_than).then(|| {
+            let (text, most) = (rise.text(), limit.more_than);
+            let message = format!("{text}; more than {most} is too much");
+            (counters.candidate(reason, &rise, &message))
+                .with("over_seconds", rise.over.as_secs())
+                .with("limit", most)
+        })
     });
     judged.collect()
 }

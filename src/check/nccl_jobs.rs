@@ -4,9 +4,9 @@
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
-use super::nccl_suspect::Suspect;
+use super::nccl_suspect::{AT_ONCE, Suspect};
 use super::policy::JobEffect;
-use super::{Action, Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
+use super::{Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
 use crate::observe::pod::{ContainerKey, Job};
 use crate::units::Millis;
@@ -16,8 +16,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-// Believed at once: each rests on what was seen for long enough, or on lines in a log.
-check!(nccl_jobs, run, Timing::default());
+check!(nccl_jobs, run, AT_ONCE);
 
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -228,10 +227,12 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
         (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     let no_rdma = no_rdma.map(|pod| {
         let id = (format!("pod {}", pod.subject), &pod.subject);
-        (context.candidate(nccl_pods::REASON, id, &pod.message))
-            .fix(Action::FixConfiguration, &pod.remedy)
-            .with("gpus", pod.gpus)
-            .with("resource", pod.resource.as_str())
+        let found = Candidate {
+            remedy: pod.remedy.clone(),
+            ..context.candidate(nccl_pods::REASON, id, &pod.message)
+        };
+        let found = found.with("gpus", pod.gpus);
+        found.with("resource", pod.resource.as_str())
     });
     let mut found: Vec<Candidate> = no_rdma.collect();
     let mut said = FairShare::default();
@@ -239,13 +240,16 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
     let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
     found.extend(troubles.map(|pod| {
         let (reason, timing) = match &pod.daemon {
-            None => (nccl_daemon::MISSING, Timing::default()),
+            None => (nccl_daemon::MISSING, AT_ONCE),
             Some(_) => (nccl_daemon::DOWN, A_WHILE),
         };
         let id = (format!("daemon {}", pod.subject), &pod.subject);
         let (container, state) = pod.daemon.clone().unzip();
-        let found = (context.candidate(reason, id, &pod.message))
-            .fix(Action::FixConfiguration, &pod.remedy)
+        let found = Candidate {
+            remedy: pod.remedy.clone(),
+            ..context.candidate(reason, id, &pod.message)
+        };
+        let found = found
             .with_some("daemon", container)
             .with_some("state", state)
             .with("gpus", pod.gpus);

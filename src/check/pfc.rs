@@ -122,8 +122,7 @@ pub(super) fn pfc_priorities(context: &Context<'_>, netdev: &str) -> Option<u8> 
         return Some(bits);
     }
     let stats = context.snapshot.ethtool.get(netdev)?.value.value()?;
-    let shown = (0..8u8).filter(|priority| stats.shows_pause(*priority));
-    let shown = shown.fold(0u8, |bits, priority| bits | 1 << priority);
+    let shown = stats.shown_pause();
     (shown != 0 && shown != u8::MAX).then_some(shown)
 }
 

@@ -8,6 +8,13 @@ use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("checks.toml")));
 
+/// All rows by reason: each candidate looks its own up.
+static BY_REASON: LazyLock<BTreeMap<&str, &ReasonDoc>> = LazyLock::new(|| {
+    let of_checks = TABLE.check.values().flat_map(|of| &of.reason);
+    let all = of_checks.chain(&TABLE.verdict);
+    all.map(|doc| (doc.reason.as_str(), doc)).collect()
+});
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
@@ -69,12 +76,9 @@ pub fn verdict_docs() -> &'static [ReasonDoc] {
 impl ReasonDoc {
     /// The row of a reason.
     pub fn of(reason: &str) -> &'static ReasonDoc {
-        let of_checks = TABLE.check.values().flat_map(|of| &of.reason);
-        let found = of_checks
-            .chain(&TABLE.verdict)
-            .find(|doc| doc.reason == reason);
+        let found = BY_REASON.get(reason);
         debug_assert!(found.is_some(), "{reason} is not in checks.toml");
-        found.unwrap_or(&TABLE.unknown)
+        found.unwrap_or(&&TABLE.unknown)
     }
 
     /// The usual remedy, as docs/checks.md prints it.

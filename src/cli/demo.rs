@@ -303,6 +303,7 @@ fn write_targets(path: &Path, members: &[Member]) -> io::Result<()> {
         .collect();
     let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
     text.push(b'\n');
+    check_replaceable(path)?;
     replace(path, &text, None)
 }
 

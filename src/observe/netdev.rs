@@ -89,10 +89,17 @@ pub struct EthtoolFacts {
 }
 
 impl EthtoolFacts {
-    /// Whether the driver shows pause frames of a priority.
-    pub fn shows_pause(&self, priority: u8) -> bool {
-        let names = ["rx", "tx"].map(|way| format!("prio{priority}.{way}_pause_frames"));
-        names.iter().any(|name| self.counts.contains_key(name))
+    /// The priorities of which the driver shows pause frames, as bits.
+    pub fn shown_pause(&self) -> u8 {
+        let priority = |name: &String| -> Option<u32> {
+            let (priority, count) = name.strip_prefix("prio")?.split_once('.')?;
+            let of_pause = matches!(count, "rx_pause_frames" | "tx_pause_frames");
+            of_pause.then(|| priority.parse().ok()).flatten()
+        };
+        let priorities = self.counts.keys().filter_map(priority);
+        priorities.fold(0, |bits, priority| {
+            bits | 1u8.checked_shl(priority).unwrap_or(0)
+        })
     }
 }
 

@@ -21,13 +21,18 @@ mod platform;
 
 /// The report as one JSON object, on one line.
 pub fn encode(report: &Report, cluster: Option<&ClusterStatus>) -> String {
-    // Nothing in the document can fail to serialise.
-    serde_json::to_string(&document(report, cluster)).unwrap_or_default()
+    serde_json::to_string(&document(report, cluster)).unwrap_or_else(failed)
 }
 
 /// The same over several lines, for people.
 pub fn encode_pretty(report: &Report) -> String {
-    serde_json::to_string_pretty(&document(report, None)).unwrap_or_default()
+    serde_json::to_string_pretty(&document(report, None)).unwrap_or_else(failed)
+}
+
+fn failed(error: serde_json::Error) -> String {
+    // Nothing in the document can fail to serialise; should it ever, say so in the form's own terms.
+    tracing::error!(%error, "report could not be encoded");
+    format!(r#"{{"schema":"{SCHEMA}","state":"unknown","reasons":["ReportNotEncoded"]}}"#)
 }
 
 fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl Serialize {

@@ -39,9 +39,10 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
         let gid = match tree::read_text(host, slot_file(slot)) {
             Reading::Value(text) => {
                 observed = true;
+                let gid = parse_gid(&text);
                 // Of a torn or garbled slot nothing is known.
-                whole &= text.trim().parse::<std::net::Ipv6Addr>().is_ok();
-                parse_gid(&text)
+                whole &= gid.is_some() || text.trim().parse::<std::net::Ipv6Addr>().is_ok();
+                gid
             }
             Reading::NotObservable => None,
             // The end, unless slots beyond it are there: then one is missing, and what it held is

@@ -3,10 +3,12 @@
 
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
-use crate::check::{Candidate, Context, Status, Weight};
+use crate::check::{Candidate, Context, Reason, ReasonDoc, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts, gives_away};
 use crate::units::DeviceKey;
 use std::collections::{BTreeMap, BTreeSet};
+
+const REASON: Reason = "RailWithoutDriver";
 
 /// What a NIC without an RDMA device is taken for.
 enum Guess<'a> {
@@ -73,7 +75,7 @@ fn without_driver(
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let (status, raise_after) = match (nic.unseen, any_up, certain) {
-        (false, true, _) => (Status::Degraded, policy.expected_raise_after),
+        (false, true, _) => (ReasonDoc::of(REASON).status, policy.expected_raise_after),
         (false, false, true) => (Status::Failing, policy.driver_grace),
         _ => (Status::Unknown, policy.expected_raise_after),
     };
@@ -85,7 +87,7 @@ fn without_driver(
         "NIC {address} ({}){place} has no RDMA device: {why}",
         nic.id
     );
-    let mut found = (context.candidate("RailWithoutDriver", about, message))
+    let mut found = (context.candidate(REASON, about, message))
         .weighing(weight)
         .raised_after(raise_after.0)
         .with("address", address)

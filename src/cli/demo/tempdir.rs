@@ -11,11 +11,15 @@ const NODE_BYTES: u64 = 32 << 20;
 /// second, which keeps a disk busy.
 fn base(nodes: u64) -> PathBuf {
     let memory = Path::new("/dev/shm");
-    let free = nix::sys::statvfs::statvfs(memory).map_or(0, |stat| {
-        stat.blocks_available().saturating_mul(stat.fragment_size())
-    });
+    let roomy = || {
+        let stat = nix::sys::statvfs::statvfs(memory).ok()?;
+        let free = stat.blocks_available().saturating_mul(stat.fragment_size());
+        let kind = nix::sys::statfs::statfs(memory).ok()?.filesystem_type();
+        let enough = free / 2 >= NODE_BYTES.saturating_mul(nodes);
+        Some(kind == nix::sys::statfs::TMPFS_MAGIC && enough)
+    };
     match std::env::var_os("TMPDIR") {
-        None if free / 2 >= NODE_BYTES.saturating_mul(nodes) => memory.to_path_buf(),
+        None if roomy() == Some(true) => memory.to_path_buf(),
         _ => std::env::temp_dir(),
     }
 }

@@ -77,12 +77,10 @@ fn priorities_in_use(
     let told = |netdev: &str| dcb.get(netdev).and_then(|facts| facts.pfc_enabled);
     let enabled = dcb.values().filter_map(|facts| facts.pfc_enabled);
     let enabled = enabled.fold(0, |all, enabled| all | enabled);
-    let shows = |(netdev, facts): (&&str, &&EthtoolFacts), priority| {
-        let may = facts.driver.starts_with("mlx5") || told(netdev).is_none();
-        may && facts.shows_pause(priority)
-    };
-    let is_used = |priority: &u8| {
-        enabled & bit(*priority) != 0 || ethtool.iter().any(|of| shows(of, *priority))
-    };
+    let shown = ethtool
+        .iter()
+        .filter(|(netdev, facts)| facts.driver.starts_with("mlx5") || told(netdev).is_none())
+        .fold(0, |all, (_, facts)| all | facts.shown_pause());
+    let is_used = |priority: &u8| (enabled | shown) & bit(*priority) != 0;
     (0..8).filter(is_used).collect()
 }

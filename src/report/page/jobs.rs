@@ -5,7 +5,14 @@ use super::severity_icon::Severity;
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_suspect::{State, Suspect};
 
+/// Jobs, suspects and pods shown of each kind.
+const MAX_JOBS: usize = 24;
+
 impl<'a> Context<'a> {
+    pub(super) fn max_jobs(&self) -> usize {
+        self.shown(MAX_JOBS)
+    }
+
     pub(super) fn has_jobs(&self) -> bool {
         let jobs = &self.report.jobs;
         jobs.withheld

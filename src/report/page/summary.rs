@@ -5,6 +5,7 @@ use super::severity_icon::Severity;
 use crate::check::Finding;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
+use crate::readiness;
 use crate::report::port_view;
 
 /// One figure.
@@ -36,7 +37,7 @@ impl Context<'_> {
     /// Whether the first window is not complete, and no reason says so already.
     pub(super) fn window_is_open(&self) -> bool {
         let mut reasons = self.report.reasons.iter();
-        !self.report.full_window && !reasons.any(|of| of == "Starting")
+        !self.report.full_window && !reasons.any(|of| of == readiness::STARTING)
     }
 
     /// The finding that leads the verdict's reasons; none where the verdict rests on no finding.
