@@ -11,6 +11,8 @@ RIG := target/static/selvage-rig$(ARM64)$(addprefix -,$(PROFILE:image=))
 VM_KERNELS ?= 6.1 6.12
 # Mutants of one `make mutants`.
 SAMPLE ?= 40
+# Rows of `make test-faults-all`: `--rest` where `make test` ran the fast ones.
+FAULTS ?=
 # Of `make soak`.
 SECONDS ?= 3600
 AGENTS ?= 20
@@ -140,7 +142,7 @@ test-faults: ## the fault matrix: a part of its rows (root)
 
 test-faults-all: ## all rows of the fault matrix (root; with --docs, tests/faults/run writes docs/faults.md)
 	cargo build --locked --bin selvage
-	tests/faults/run --bin target/debug/selvage
+	tests/faults/run --bin target/debug/selvage $(FAULTS)
 
 test-host: ## network namespaces, hostapd and wpa_supplicant, lldpd, opensm over ibsim, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))

@@ -14,7 +14,7 @@ use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
 use crate::report::metrics::AgentStats;
 use crate::report::{ClusterStatus, Report, Tainting};
-use crate::sampler::{Followed, Sampler};
+use crate::sampler::{Followed, News, Sampler};
 use crate::source::kernel_log::follow::Delivery;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver, StateDir};
@@ -194,6 +194,8 @@ struct Node {
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
+    /// Nothing is awaited: samples that move nothing are not judged before their time.
+    settled: bool,
     /// When the node is judged again though nothing changes.
     due: Millis,
     hold: TaintHysteresis,
@@ -240,6 +242,7 @@ impl Node {
             saved_at: clock.now(),
             save_now: false,
             full_window: false,
+            settled: false,
             due: clock.now(),
             hold: TaintHysteresis::new(config.cluster.hold_times()),
             node_seen: false,
@@ -271,11 +274,12 @@ impl Node {
         let mut tasks = supervisor.news();
         loop {
             let mut handled = 0;
+            let mut judge = true;
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
                 why = supervisor.failed() => return Err(AgentError::Task(why)),
                 Ok(()) = tasks.changed() => {}
-                () = self.sampler.run_until_change() => {}
+                news = self.sampler.run_until_news() => judge = news == News::Changed || !self.settled,
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
                 change = self.cluster.changed() => if change == cluster::Change::Status {
                     // Shown, without a new verdict.
@@ -291,7 +295,10 @@ impl Node {
                     }
                 }
             }
-            let report = self.report();
+            let report = match judge {
+                true => self.report(),
+                false => self.resampled(&reports.borrow()),
+            };
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
             observer(&report, self.cluster.status().as_ref());
@@ -317,6 +324,12 @@ impl Node {
         let _ = tokio::time::timeout(PATIENCE, ending).await;
         self.saver.finish(PATIENCE);
         tracing::info!("selvage agent stopped");
+    }
+
+    /// The same verdict, over newer samples of counters.
+    fn resampled(&mut self, last: &Report) -> Report {
+        let snapshot = self.sampler.snapshot(Some(jiff::Timestamp::now()));
+        self.evaluator.resample(last, snapshot)
     }
 
     fn report(&mut self) -> Report {
@@ -360,11 +373,11 @@ impl Node {
             Tainting::Keep => report.full_window,
         };
         let mut sources = report.snapshot.sources.values();
-        let settled = report.full_window
+        self.settled = report.full_window
             && hold_settled
             && !self.evaluator.history.awaits_sample()
             && !sources.any(|health| health.stalled_since.is_some());
-        let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
+        let latest = now.plus(if self.settled { SETTLED } else { UNSETTLED });
         let next_change = self.evaluator.next_change().unwrap_or(latest);
         self.due = next_change.clamp(now.plus(SOONEST), latest);
         report

@@ -216,6 +216,17 @@ impl Evaluator {
         }
     }
 
+    /// The last report with newer samples, on which its verdict does not depend.
+    pub fn resample(&mut self, last: &Report, snapshot: &Snapshot) -> Report {
+        self.history.push(snapshot);
+        self.generation += 1;
+        Report {
+            generation: self.generation,
+            snapshot: snapshot.clone(),
+            ..last.clone()
+        }
+    }
+
     /// Since when the state stands; counts how often each is entered. The first is not entered from
     /// another.
     fn stands_since(&mut self, state: State, now: Millis) -> Millis {
@@ -275,5 +286,29 @@ impl Evaluator {
             (Some(proven), _) if judged.rails.is_subset(proven) => None,
             _ => self.debouncer.waiting().max(judged.fresh),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::Node;
+
+    #[test]
+    fn what_rose_between_two_verdicts_counts_in_the_second() {
+        let mut node = Node::infiniband();
+        let mut evaluator = Evaluator::default();
+        let mut last = evaluator.evaluate(&node.snapshot, Look::Once);
+        for (rise, judged) in [(0, false), (60_000, false), (60_000, true)] {
+            node.tick(10);
+            node.set_counters(3, &[("symbol_error", rise)]);
+            last = match judged {
+                true => evaluator.evaluate(&node.snapshot, Look::Once),
+                false => evaluator.resample(&last, &node.snapshot),
+            };
+            assert_eq!(last.snapshot, node.snapshot);
+            assert_eq!(last.reasons.is_empty(), !judged, "{:?}", last.reasons);
+        }
+        assert_eq!(last.generation, 4);
     }
 }

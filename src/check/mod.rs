@@ -74,7 +74,7 @@ pub mod xid_codes;
 pub mod xid_seen;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use context::Context;
 pub use policy::Policy;

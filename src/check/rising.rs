@@ -115,6 +115,7 @@ impl Rise<'_> {
 #[cfg(test)]
 mod tests {
     use super::counters_of;
+    use crate::observe::counters::is_volume;
 
     #[test]
     fn every_reason_and_use_has_its_counters() {
@@ -124,6 +125,10 @@ mod tests {
             CongestionNotificationsIgnored";
         for key in keys.split_whitespace() {
             assert!(!counters_of(key).is_empty(), "{key}");
+            // A sample of volumes alone is not judged.
+            let judged = counters_of(key).iter().filter(|_| key != "packets_sent");
+            let judged = judged.map(|name| name.rsplit('.').next().unwrap_or(name));
+            assert_eq!(judged.filter(|name| is_volume(name)).count(), 0, "{key}");
         }
     }
 }

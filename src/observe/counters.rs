@@ -6,6 +6,21 @@ use std::collections::BTreeMap;
 /// One reading of each counter, by name.
 pub type Counts = BTreeMap<String, Reading<u64>>;
 
+/// Whether a counter says how much was moved, or of how many requests: no check judges that by itself.
+pub fn is_volume(name: &str) -> bool {
+    let endings = ["_data", "_packets", "_bytes", "_requests"];
+    let packets = ["rx_pkts", "tx_pkts", "sent_pkts", "rcvd_pkts"];
+    endings.iter().any(|ending| name.ends_with(ending)) || packets.contains(&name)
+}
+
+/// Whether two samples of the same counters differ in more than volumes.
+pub fn differ<T: PartialEq>(before: &BTreeMap<String, T>, now: &BTreeMap<String, T>) -> bool {
+    let differs = |((name, was), (other, is)): ((&String, &T), (&String, &T))| {
+        name != other || (was != is && !is_volume(name))
+    };
+    before.len() != now.len() || before.iter().zip(now).any(differs)
+}
+
 /// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
 /// words; the source multiplies once).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,6 +34,16 @@ pub struct PortCounters {
     /// The PMA files were left unopened: excluded by the operator, or a restricted PF that
     /// answered EINVAL once (reading on floods the kernel log with ACCESS_REG failures).
     pub pma_skipped: Option<PmaSkip>,
+}
+
+impl PortCounters {
+    /// Whether more than volumes differs from the sample before.
+    pub fn differs(&self, before: &PortCounters) -> bool {
+        self.pma_skipped != before.pma_skipped
+            || differ(&before.pma, &self.pma)
+            || differ(&before.hw, &self.hw)
+            || differ(&before.device_hw, &self.device_hw)
+    }
 }
 
 /// Why PMA counters are not opened.

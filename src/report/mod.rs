@@ -50,10 +50,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything the outputs show: one immutable value per evaluation.
+/// Everything the outputs show, immutable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Counts evaluations; outputs cache by it.
+    /// Counts reports; outputs cache by it.
     pub generation: u64,
     /// Node name.
     pub node: String,

@@ -55,6 +55,17 @@ impl Followed {
     }
 }
 
+/// What reads that ended brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// Nothing to show.
+    Nothing,
+    /// Newer samples of counters, which differ at most in how much was moved.
+    Sampled,
+    /// Facts or a source's health have changed: the node is to be judged again.
+    Changed,
+}
+
 /// A read that ended, with its reader, which comes back to be used again.
 struct Done {
     subject: Subject,
@@ -126,7 +137,7 @@ impl Sampler {
         self.remembered_gpus = memory.gpus.iter().cloned().collect();
     }
 
-    /// Facts as of the last call of [`Sampler::run_until_change`].
+    /// Facts as of the last call of [`Sampler::run_until_news`].
     pub fn snapshot(&mut self, wall: Option<jiff::Timestamp>) -> &Snapshot {
         self.snapshot.at = self.clock.now();
         self.snapshot.wall = wall;
@@ -178,14 +189,18 @@ impl Sampler {
         self.schedule.answered(|_| 1) && self.schedule.quiet()
     }
 
-    /// Runs reads until facts or a source's health have changed. Cancel safe.
-    pub async fn run_until_change(&mut self) {
-        while !self.step().await {}
+    /// Runs reads until there is something to show. Cancel safe.
+    pub async fn run_until_news(&mut self) -> News {
+        loop {
+            let news = self.step().await;
+            if news != News::Nothing {
+                return news;
+            }
+        }
     }
 
-    /// Starts what is due and waits for the next answers or the next due time. True if facts or a
-    /// source's health have changed. Cancel safe.
-    pub async fn step(&mut self) -> bool {
+    /// Starts what is due and waits for the next answers or the next due time. Cancel safe.
+    pub async fn step(&mut self) -> News {
         let now = self.clock.now();
         let due = self.schedule.start_due(now);
         let work: Vec<_> = (due.into_iter())
@@ -194,7 +209,7 @@ impl Sampler {
         self.pool.submit(now, work);
         self.pool.attend(now);
         if self.schedule.mark_stalled(now) {
-            return true;
+            return News::Changed;
         }
         let wake = [self.schedule.next_attention(), self.pool.next_attention()]
             .into_iter()
@@ -205,11 +220,9 @@ impl Sampler {
             () = self.pool.news() => {}
             () = tokio::time::sleep_until(self.clock.instant(wake)) => {}
         }
-        let mut changed = false;
-        for done in self.pool.take() {
-            changed |= self.merge(done);
-        }
-        changed
+        let done = self.pool.take().into_iter();
+        let news = done.map(|done| self.merge(done)).max();
+        news.unwrap_or(News::Nothing)
     }
 
     /// Adds a source's subject, due at once, unless it is there already or does not apply.
@@ -264,12 +277,12 @@ impl Sampler {
         })
     }
 
-    /// Merges a finished read. True if facts or the source's health have changed.
-    fn merge(&mut self, done: Done) -> bool {
+    /// Merges a finished read.
+    fn merge(&mut self, done: Done) -> News {
         // Another reader's belongs to a device that has gone or was re-registered.
         let began = self.schedule.began(&done.subject);
         if !began.is_some_and(|began| Arc::ptr_eq(began, &done.began)) {
-            return false;
+            return News::Nothing;
         }
         self.readers.insert(done.subject.clone(), Some(done.reader));
         let now = self.clock.now();
@@ -289,8 +302,12 @@ impl Sampler {
         if let Some(netdevs) = changes.netdevs {
             self.follow_devices(before.as_deref(), &netdevs);
         }
-        let each_counts = sources::source(subject.source).samples > 1;
-        changes.changed || each_counts || health_changed
+        match changes.changed || health_changed {
+            true => News::Changed,
+            // A rate is made of each sample, and shown.
+            false if sources::source(subject.source).samples > 1 => News::Sampled,
+            false => News::Nothing,
+        }
     }
 
     /// Adds and drops subjects after an enumeration. `before`: the devices of the one before.

@@ -108,7 +108,8 @@ impl<R> Default for Pool<R> {
 }
 
 impl<R: Send + 'static> Pool<R> {
-    /// Queues jobs and wakes the idle worker, or starts one: the others have work, or hang.
+    /// Queues jobs and wakes the idle worker. Where all are busy, or hang, one is started for urgent jobs; others
+    /// wait for [`Pool::attend`].
     pub fn submit(&mut self, now: Millis, jobs: impl IntoIterator<Item = Job<R>>) {
         let mut state = self.shared.lock();
         for job in jobs {
@@ -119,9 +120,13 @@ impl<R: Send + 'static> Pool<R> {
         if state.next().is_none() {
             return;
         }
+        let urgent = state
+            .queue
+            .first_key_value()
+            .is_some_and(|(_, job)| job.urgent);
         if state.idle {
             self.shared.work.notify_one();
-        } else if state.workers < MAX_WORKERS {
+        } else if state.workers == 0 || (urgent && state.workers < MAX_WORKERS) {
             self.start_workers(&mut state, 1);
         }
         self.attend.get_or_insert(now.plus(PATIENCE));

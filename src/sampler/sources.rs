@@ -6,9 +6,9 @@
 use crate::config::{Config, Intervals};
 use crate::glob::any_matches;
 use crate::host::Host;
-use crate::observe::counters::{PmaSkip, PortCounters};
+use crate::observe::counters::{PmaSkip, PortCounters, differ};
 use crate::observe::lldp::Advertisement;
-use crate::observe::netdev::{Ipv4Facts, OvsRoute};
+use crate::observe::netdev::{EthtoolFacts, Ipv4Facts, OvsRoute};
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::rdma::{Function, LinkFacts, LinkLayer, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
@@ -58,8 +58,7 @@ pub struct Source {
     /// Not started while another read of the same device hangs: both ask one driver, which is
     /// likely to keep a second thread as well.
     pub held_back: bool,
-    /// Reads needed before the first full window has been seen. A rate needs two, and each one
-    /// counts: it is judged also where nothing differs.
+    /// Reads needed before the first full window has been seen: a rate needs two.
     pub samples: u64,
     /// Makes the reader of one subject; none where that device does not have the source.
     pub reader: MakeReader,
@@ -346,7 +345,7 @@ fn link_sample(ports: Vec<(PortKey, LinkFacts)>) -> Sample {
             };
             let before = snapshot.links.get(&key);
             changes.left |= gone && before.is_some_and(|link| link.value.state.value().is_some());
-            changes.changed |= put(&mut snapshot.links, key, facts, at);
+            changes.changed |= put(&mut snapshot.links, key, facts, at, PartialEq::eq);
         }
         changes
     })
@@ -391,10 +390,13 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         let restricted = ports.iter().filter(|(_, facts)| is_restricted(facts));
         let restricted = restricted.map(|(key, _)| key.clone()).collect();
         Sample::of(ended, move |snapshot, at| {
+            let mut changed = false;
             for (key, counters) in ports {
-                snapshot.counters.insert(key, stamped(at, counters));
+                let alike = |was: &PortCounters, is: &PortCounters| !is.differs(was);
+                changed |= put(&mut snapshot.counters, key, counters, at, alike);
             }
             Changes {
+                changed,
                 restricted,
                 ..Changes::default()
             }
@@ -437,7 +439,7 @@ fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             let mut changed = false;
             for (key, table) in tables {
                 changed |= match table {
-                    Reading::Value(table) => put(&mut snapshot.gids, key, table, at),
+                    Reading::Value(table) => put(&mut snapshot.gids, key, table, at, PartialEq::eq),
                     // The kernel answered that there is none (any more).
                     Reading::Absent | Reading::NotObservable => {
                         snapshot.gids.remove(&key).is_some()
@@ -475,7 +477,7 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
             let was_there = before.is_some_and(|before| before.value.ifindex.is_some());
             Changes {
                 left: was_there && facts.ifindex.is_none(),
-                changed: put(&mut snapshot.netdevs, name, facts, at),
+                changed: put(&mut snapshot.netdevs, name, facts, at, PartialEq::eq),
                 ..Changes::default()
             }
         })
@@ -488,6 +490,7 @@ fn of_interface<T: PartialEq + Send + Sync + 'static>(
     name: &str,
     read: fn(&Host, &str) -> Reading<T>,
     field: fn(&mut Snapshot) -> &mut ByInterface<T>,
+    alike: fn(&Reading<T>, &Reading<T>) -> bool,
 ) -> Option<Reader> {
     let name = name.to_string();
     Some(Box::new(move |host| {
@@ -496,7 +499,7 @@ fn of_interface<T: PartialEq + Send + Sync + 'static>(
         Sample::of(ended(&facts), move |snapshot, at| match facts {
             // Most interfaces have no virtual functions, say.
             Reading::Absent => field(snapshot).remove(&name).is_some().into(),
-            facts => put(field(snapshot), name, facts, at).into(),
+            facts => put(field(snapshot), name, facts, at, alike).into(),
         })
     }))
 }
@@ -506,7 +509,7 @@ fn dcb_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
         true => dcb::read(name),
         false => replay::dcb(host, name),
     };
-    of_interface(name, read, |snapshot| &mut snapshot.dcb)
+    of_interface(name, read, |snapshot| &mut snapshot.dcb, PartialEq::eq)
 }
 
 fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
@@ -514,11 +517,22 @@ fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
         true => ethtool::read(name),
         false => replay::ethtool(host, name),
     };
-    of_interface(name, read, |snapshot| &mut snapshot.ethtool)
+    let alike = |was: &Reading<EthtoolFacts>, is: &Reading<EthtoolFacts>| match (was, is) {
+        (Reading::Value(was), Reading::Value(is)) => {
+            was.driver == is.driver && !differ(&was.counts, &is.counts)
+        }
+        _ => was == is,
+    };
+    of_interface(name, read, |snapshot| &mut snapshot.ethtool, alike)
 }
 
 fn vf_links_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
-    of_interface(name, vf::links, |snapshot| &mut snapshot.vf_links)
+    of_interface(
+        name,
+        vf::links,
+        |snapshot| &mut snapshot.vf_links,
+        PartialEq::eq,
+    )
 }
 
 fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
@@ -640,14 +654,16 @@ fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
-/// Puts a value in. True if it differs from the one before.
-fn put<K: Ord, T: PartialEq>(
+/// Puts a value in. True if it is not like the one before.
+fn put<K: Ord, T>(
     map: &mut BTreeMap<K, Arc<Stamped<T>>>,
     key: K,
     value: T,
     at: Millis,
+    alike: impl Fn(&T, &T) -> bool,
 ) -> bool {
-    let changed = map.get(&key).is_none_or(|before| before.value != value);
+    let before = map.get(&key);
+    let changed = before.is_none_or(|before| !alike(&before.value, &value));
     map.insert(key, Arc::new(Stamped { at, value }));
     changed
 }
@@ -661,7 +677,7 @@ fn put_heard<K: Ord>(
 ) -> bool {
     let ended = |before: &Arc<Stamped<Advertisement>>| at >= before.at.plus(before.value.ttl);
     let had_ended = map.get(&key).is_some_and(ended);
-    put(map, key, said, at) || had_ended
+    put(map, key, said, at, PartialEq::eq) || had_ended
 }
 
 /// Whether a scan of the bus shows less than the one before: a GPU is missing, a function does not

@@ -23,8 +23,8 @@ fn sampler(host: Host) -> Sampler {
     Sampler::new(Arc::new(host), config, clock, None, [])
 }
 
-/// Reads a subject here and now, and merges the result. Whether anything changed.
-fn read(sampler: &mut Sampler, subject: Subject) -> bool {
+/// Reads a subject here and now, and merges the result.
+fn read(sampler: &mut Sampler, subject: Subject) -> News {
     let job = sampler.work(subject).unwrap();
     sampler.merge((job.work)())
 }
@@ -167,13 +167,25 @@ fn a_bus_that_got_worse_is_looked_at_again() {
 async fn only_what_changed_asks_for_another_verdict() {
     let tree = tree();
     let mut sampler = sampler(tree.host());
-    assert!(read(&mut sampler, devices()));
-    assert!(read(&mut sampler, link()), "the first answer");
-    assert!(!read(&mut sampler, link()), "the same again");
-    tree.file("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
-    assert!(read(&mut sampler, link()));
-    let counters = Subject::new("counters", "0000:19:00.0");
-    for _ in 0..2 {
-        assert!(read(&mut sampler, counters.clone()), "each sample counts");
+    assert_eq!(read(&mut sampler, devices()), News::Changed);
+    assert_eq!(
+        read(&mut sampler, link()),
+        News::Changed,
+        "the first answer"
+    );
+    assert_eq!(read(&mut sampler, link()), News::Nothing, "the same again");
+    let port = "sys/class/infiniband/mlx5_0/ports/1";
+    tree.file(&format!("{port}/state"), "1: DOWN");
+    assert_eq!(read(&mut sampler, link()), News::Changed);
+    tree.file(&format!("{port}/counters/port_xmit_data"), "7");
+    for (counter, value, want) in [
+        ("symbol_error", "0", News::Changed),
+        ("symbol_error", "0", News::Sampled),
+        ("port_xmit_data", "8", News::Sampled),
+        ("symbol_error", "1", News::Changed),
+    ] {
+        tree.file(&format!("{port}/counters/{counter}"), value);
+        let counters = Subject::new("counters", "0000:19:00.0");
+        assert_eq!(read(&mut sampler, counters), want, "{counter} {value}");
     }
 }

@@ -48,6 +48,9 @@ fn efa_p2p(host: &Host) -> BTreeMap<String, String> {
     let mut providers = BTreeMap::new();
     for name in tree::names(host, rdma_port::CLASS).iter().take(MAX) {
         let device = rdma_port::class_dir(name).join("device");
+        if !tree::exists(host, device.join("p2p")) {
+            continue;
+        }
         let Some(bdf) = tree::canonical(host, &device).and_then(|path| identity::place(&path).pci)
         else {
             continue;

@@ -26,8 +26,8 @@ const OTHER_BOOT_US: u64 = 10_000_000;
 const RESUME_POINT_EVERY_US: u64 = 5_000_000;
 /// Longest wait for a record: after it, the receiver is asked whether it still listens.
 const WAIT_MS: u16 = 1000;
-/// Milliseconds between reads of a regular file.
-const FILE_POLL_MS: u16 = 200;
+/// Milliseconds between reads of a regular file, which stands for a kernel's log in a directory tree.
+const FILE_POLL_MS: u16 = 500;
 /// Milliseconds between reads by syslog(2), at least.
 const SYSLOG_POLL_MS: u16 = 1000;
 
