@@ -28,8 +28,9 @@ const SPEED_EVERY: u32 = 16;
 #[derive(Default)]
 pub struct Last {
     dir: Option<tree::Directory>,
-    /// Of its device, as long as the directory is the same.
+    /// Of its device, as long as the directory is the same: with another driver it is another interface.
     pci: Option<Bdf>,
+    driver: Option<String>,
     /// Carrier and its changes: without them the speed does not change.
     link: Option<(Reading<bool>, Reading<u64>)>,
     speed: Reading<u64>,
@@ -45,6 +46,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
     if !dir.begin(host) {
         let device = tree::canonical(host, path.join("device"));
         last.pci = device.and_then(|device| identity::place(&device).pci);
+        last.driver = tree::link_name(host, path.join("device/driver"));
     }
     let mut number = |file: &str| {
         let text = dir.read_text(host, file);
@@ -75,7 +77,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
         master: tree::link_name(host, path.join("master")),
         lowers: lowers(host, name),
         pci: last.pci,
-        driver: tree::link_name(host, path.join("device/driver")),
+        driver: last.driver.clone(),
         default_route: false,
         ovs_route: None,
         ipv4: Ipv4Facts::default(),

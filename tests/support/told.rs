@@ -20,7 +20,7 @@ pub fn short() -> Limits {
     let ms = Duration::from_millis;
     Limits {
         deadline: ms(400),
-        list_deadline: ms(400),
+        list_deadline: Duration::from_secs(2),
         idle: Duration::from_secs(2),
         backoff: (ms(20), ms(100)),
         message_every: ms(100),
