@@ -1,12 +1,7 @@
 //! Judges. Each check is a pure function of (snapshot, history, roles, policy, now) to candidates;
 //! `debounce.rs` turns candidates into findings that are believed.
 //!
-//! # Adding a check
-//! 1. A new file with `check!`, its row, and its tests below.
-//! 2. Its line in [`CHECKS`].
-//! 3. Its reasons and texts in `checks.toml`.
-//! 4. Its thresholds in `policy.rs`, each with its source.
-//! 5. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
+//! How to add one: "Add a check" in CONTRIBUTING.md.
 
 /// A check's row for [`CHECKS`]. The id is also the name of its section in the policy, which says how long
 /// it looks, unless a timing is given.

@@ -135,7 +135,7 @@ mod tests {
             .collect();
         assert!(
             without.is_empty(),
-            "without a runbook: {without:?}; name each in runbooks.toml, and tell of it in docs/runbooks/"
+            "without a runbook: {without:?}; name each in runbooks.toml, tell of it on its page, and name a new page in `runbooks!`"
         );
         let all: Vec<&str> = RUNBOOKS
             .iter()

@@ -1,7 +1,6 @@
 //! Every source that the sampler reads: one row each in [`SOURCES`], with its reader below.
 //!
-//! A new source is a file in `source/`, a field of
-//! [`Snapshot`](crate::observe::snapshot::Snapshot), and a row here.
+//! How to add one: "Add a source" in CONTRIBUTING.md.
 
 use crate::config::{Config, Intervals};
 use crate::glob::any_matches;
