@@ -130,7 +130,7 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 	nice -n 10 tests/manifests/run
 
 # The virtual machines compute, most others wait. Paging runs alone: its time runs 20 times faster.
-test: export LAW_NODES = 10000
+test: export LAW_NODES = 5000
 test: deps check rig ## everything but the system suites
 	@$(SEVERAL) -j2 test-vm test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards
 	@$(MAKE) --no-print-directory test-paging
