@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// One reading of each counter, by name.
 pub type Counts = BTreeMap<String, Reading<u64>>;
 
-/// Whether a counter says how much was moved, or of how many requests: no check judges that by itself.
+/// Whether a counter says how much was moved, or of how many requests: no check judges that alone.
 pub fn is_volume(name: &str) -> bool {
     let endings = ["_data", "_packets", "_bytes", "_requests"];
     let packets = ["rx_pkts", "tx_pkts", "sent_pkts", "rcvd_pkts"];
