@@ -13,12 +13,12 @@ pub fn is_volume(name: &str) -> bool {
     endings.iter().any(|ending| name.ends_with(ending)) || packets.contains(&name)
 }
 
-/// Whether two samples of the same counters differ in more than volumes.
-pub fn differ<T: PartialEq>(before: &BTreeMap<String, T>, now: &BTreeMap<String, T>) -> bool {
-    let differs = |((name, was), (other, is)): ((&String, &T), (&String, &T))| {
-        name != other || (was != is && !is_volume(name))
+/// Whether two samples of the same counters differ in volumes at most.
+pub fn alike<T: PartialEq>(before: &BTreeMap<String, T>, now: &BTreeMap<String, T>) -> bool {
+    let alike = |((name, was), (other, is)): ((&String, &T), (&String, &T))| {
+        name == other && (was == is || is_volume(name))
     };
-    before.len() != now.len() || before.iter().zip(now).any(differs)
+    before.len() == now.len() && before.iter().zip(now).all(alike)
 }
 
 /// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
@@ -37,12 +37,12 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
-    /// Whether more than volumes differs from the sample before.
-    pub fn differs(&self, before: &PortCounters) -> bool {
-        self.pma_skipped != before.pma_skipped
-            || differ(&before.pma, &self.pma)
-            || differ(&before.hw, &self.hw)
-            || differ(&before.device_hw, &self.device_hw)
+    /// Whether it differs from another sample in volumes at most.
+    pub fn is_like(&self, other: &PortCounters) -> bool {
+        self.pma_skipped == other.pma_skipped
+            && alike(&self.pma, &other.pma)
+            && alike(&self.hw, &other.hw)
+            && alike(&self.device_hw, &other.device_hw)
     }
 }
 

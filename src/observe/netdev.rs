@@ -1,5 +1,6 @@
 //! The Ethernet side of a port: link, PFC and pause, buffer drops, DCB settings.
 
+use super::counters::alike;
 use super::reading::Reading;
 use crate::units::Bdf;
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,11 @@ pub struct EthtoolFacts {
 }
 
 impl EthtoolFacts {
+    /// Whether they differ from another sample in volumes at most.
+    pub fn is_like(&self, other: &EthtoolFacts) -> bool {
+        self.driver == other.driver && alike(&self.counts, &other.counts)
+    }
+
     /// The priorities of which the driver shows pause frames, as bits.
     pub fn shown_pause(&self) -> u8 {
         let priority = |name: &String| -> Option<u32> {

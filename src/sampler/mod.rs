@@ -58,7 +58,7 @@ impl Followed {
 /// What reads that ended brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum News {
-    /// Nothing to show.
+    /// No sample of counters, and nothing that differs.
     Nothing,
     /// Newer samples of counters, which differ at most in how much was moved.
     Sampled,

@@ -117,16 +117,12 @@ impl<R: Send + 'static> Pool<R> {
             let rank = (!job.urgent, !job.vital, state.submitted);
             state.queue.insert(rank, job);
         }
-        if state.next().is_none() {
+        let Some((can_wait, ..)) = state.next() else {
             return;
-        }
-        let urgent = state
-            .queue
-            .first_key_value()
-            .is_some_and(|(_, job)| job.urgent);
+        };
         if state.idle {
             self.shared.work.notify_one();
-        } else if state.workers == 0 || (urgent && state.workers < MAX_WORKERS) {
+        } else if state.workers == 0 || (!can_wait && state.workers < MAX_WORKERS) {
             self.start_workers(&mut state, 1);
         }
         self.attend.get_or_insert(now.plus(PATIENCE));

@@ -5,7 +5,7 @@
 use crate::config::{Config, Intervals};
 use crate::glob::any_matches;
 use crate::host::Host;
-use crate::observe::counters::{PmaSkip, PortCounters, differ};
+use crate::observe::counters::{PmaSkip, PortCounters};
 use crate::observe::lldp::Advertisement;
 use crate::observe::netdev::{EthtoolFacts, Ipv4Facts, OvsRoute};
 use crate::observe::pci::{PciFacts, PciFunction};
@@ -344,7 +344,7 @@ fn link_sample(ports: Vec<(PortKey, LinkFacts)>) -> Sample {
             };
             let before = snapshot.links.get(&key);
             changes.left |= gone && before.is_some_and(|link| link.value.state.value().is_some());
-            changes.changed |= put(&mut snapshot.links, key, facts, at, PartialEq::eq);
+            changes.changed |= put(&mut snapshot.links, key, facts, at);
         }
         changes
     })
@@ -391,8 +391,8 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         Sample::of(ended, move |snapshot, at| {
             let mut changed = false;
             for (key, counters) in ports {
-                let alike = |was: &PortCounters, is: &PortCounters| !is.differs(was);
-                changed |= put(&mut snapshot.counters, key, counters, at, alike);
+                let alike = PortCounters::is_like;
+                changed |= put_by(&mut snapshot.counters, key, counters, at, alike);
             }
             Changes {
                 changed,
@@ -438,7 +438,7 @@ fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             let mut changed = false;
             for (key, table) in tables {
                 changed |= match table {
-                    Reading::Value(table) => put(&mut snapshot.gids, key, table, at, PartialEq::eq),
+                    Reading::Value(table) => put(&mut snapshot.gids, key, table, at),
                     // The kernel answered that there is none (any more).
                     Reading::Absent | Reading::NotObservable => {
                         snapshot.gids.remove(&key).is_some()
@@ -476,7 +476,7 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
             let was_there = before.is_some_and(|before| before.value.ifindex.is_some());
             Changes {
                 left: was_there && facts.ifindex.is_none(),
-                changed: put(&mut snapshot.netdevs, name, facts, at, PartialEq::eq),
+                changed: put(&mut snapshot.netdevs, name, facts, at),
                 ..Changes::default()
             }
         })
@@ -498,7 +498,7 @@ fn of_interface<T: PartialEq + Send + Sync + 'static>(
         Sample::of(ended(&facts), move |snapshot, at| match facts {
             // Most interfaces have no virtual functions, say.
             Reading::Absent => field(snapshot).remove(&name).is_some().into(),
-            facts => put(field(snapshot), name, facts, at, alike).into(),
+            facts => put_by(field(snapshot), name, facts, at, alike).into(),
         })
     }))
 }
@@ -517,9 +517,7 @@ fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
         false => replay::ethtool(host, name),
     };
     let alike = |was: &Reading<EthtoolFacts>, is: &Reading<EthtoolFacts>| match (was, is) {
-        (Reading::Value(was), Reading::Value(is)) => {
-            was.driver == is.driver && !differ(&was.counts, &is.counts)
-        }
+        (Reading::Value(was), Reading::Value(is)) => is.is_like(was),
         _ => was == is,
     };
     of_interface(name, read, |snapshot| &mut snapshot.ethtool, alike)
@@ -653,8 +651,18 @@ fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
+/// Puts a value in. True if it differs from the one before.
+fn put<K: Ord, T: PartialEq>(
+    map: &mut BTreeMap<K, Arc<Stamped<T>>>,
+    key: K,
+    value: T,
+    at: Millis,
+) -> bool {
+    put_by(map, key, value, at, PartialEq::eq)
+}
+
 /// Puts a value in. True if it is not like the one before.
-fn put<K: Ord, T>(
+fn put_by<K: Ord, T>(
     map: &mut BTreeMap<K, Arc<Stamped<T>>>,
     key: K,
     value: T,
@@ -676,7 +684,7 @@ fn put_heard<K: Ord>(
 ) -> bool {
     let ended = |before: &Arc<Stamped<Advertisement>>| at >= before.at.plus(before.value.ttl);
     let had_ended = map.get(&key).is_some_and(ended);
-    put(map, key, said, at, PartialEq::eq) || had_ended
+    put(map, key, said, at) || had_ended
 }
 
 /// Whether a scan of the bus shows less than the one before: a GPU is missing, a function does not

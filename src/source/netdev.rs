@@ -28,9 +28,8 @@ const SPEED_EVERY: u32 = 16;
 #[derive(Default)]
 pub struct Last {
     dir: Option<tree::Directory>,
-    /// Of its device, as long as the directory is the same: with another driver it is another interface.
+    /// Of its device, as long as the directory is the same.
     pci: Option<Bdf>,
-    driver: Option<String>,
     /// Carrier and its changes: without them the speed does not change.
     link: Option<(Reading<bool>, Reading<u64>)>,
     speed: Reading<u64>,
@@ -46,7 +45,6 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
     if !dir.begin(host) {
         let device = tree::canonical(host, path.join("device"));
         last.pci = device.and_then(|device| identity::place(&device).pci);
-        last.driver = tree::link_name(host, path.join("device/driver"));
     }
     let mut number = |file: &str| {
         let text = dir.read_text(host, file);
@@ -77,7 +75,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
         master: tree::link_name(host, path.join("master")),
         lowers: lowers(host, name),
         pci: last.pci,
-        driver: last.driver.clone(),
+        driver: tree::link_name(host, path.join("device/driver")),
         default_route: false,
         ovs_route: None,
         ipv4: Ipv4Facts::default(),
