@@ -1,11 +1,13 @@
 """Checks of rendered objects. Each gives complaints, a line each; none: all is well."""
 
+import functools
 import tomllib
 
 import kubernetes_validate
 
 import calls
 import settings
+from memo import remembered
 from render import of_kind, the
 
 # Kinds that Kubernetes' own schemas do not hold: they belong to operators and to OpenShift.
@@ -30,13 +32,25 @@ def schema(found: list, version: str) -> list:
     for each in found:
         if each["kind"] in CUSTOM_KINDS:
             continue
-        try:
-            kubernetes_validate.validate(each, version, strict=True)
-        except kubernetes_validate.ValidationError as error:
-            lines.append(f"{version} {each['kind']} {each['metadata']['name']}: {error.message}")
-        except kubernetes_validate.SchemaNotFoundError:
-            lines.append(f"{version} {each['kind']}: no such kind in {each['apiVersion']}")
+        for line in invalid(each, version):
+            lines.append(f"{version} {each['kind']} {each['metadata'].get('name')}: {line}")
     return lines
+
+
+@remembered
+def invalid(each: dict, version: str) -> list:
+    """What an API server of that version would refuse, strictly: at most one line."""
+    try:
+        kubernetes_validate.validate(each, version, strict=True)
+    except kubernetes_validate.ValidationError as error:
+        return [error.message]
+    except kubernetes_validate.SchemaNotFoundError:
+        return [f"no such kind in {each['apiVersion']}"]
+    return []
+
+
+# The library reads and parses megabytes of schemas for each object.
+kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
 
 
 def rights(found: list, account: str, namespace: str) -> set:

@@ -3,8 +3,6 @@
 import copy
 import re
 
-import kubernetes_validate
-
 import checks
 import crds
 import injection_cases
@@ -60,10 +58,7 @@ def schema(found: list, version: str) -> list:
             continue
         for role, _, template in templates(each):
             wrapped = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a"}, "template": template}
-            try:
-                kubernetes_validate.validate(wrapped, version, strict=True)
-            except kubernetes_validate.ValidationError as error:
-                lines.append(f"{version} {each['kind']} {role}: {error.message}")
+            lines += [f"{version} {each['kind']} {role}: {line}" for line in checks.invalid(wrapped, version)]
     return lines
 
 

@@ -3,7 +3,7 @@ compared."""
 
 import copy
 
-import kubernetes_validate
+import checks
 
 import kyverno
 import policy
@@ -299,11 +299,9 @@ def rest(value: dict, *names) -> dict:
 
 def invalid(pod: dict, version: str) -> list:
     """What an API server of that version would refuse."""
-    try:
-        kubernetes_validate.validate(pod, version, strict=True)
-    except kubernetes_validate.ValidationError as error:
-        return [error.message]
-    lines = []
+    lines = checks.invalid(pod, version)
+    if lines:
+        return lines
     spec = pod["spec"]
     volumes = [each["name"] for each in spec.get("volumes", [])]
     containers = [*spec.get("initContainers", []), *spec["containers"]]

@@ -3,7 +3,6 @@ after Kyverno's engine of August 2026 (pkg/engine: mutate, variables, operator),
 run here. JMESPath is PyPI's; Kyverno's own tells a missing key from null, which no expression here
 may depend on: a null where a value is needed is an error, as it is there."""
 
-import copy
 import json
 import re
 
@@ -11,15 +10,18 @@ import jmespath
 import jsonpatch
 import yaml
 
+from memo import copied, remembered
+
 # Kyverno's RegexVariables: braces within a variable may be nested once.
 VARIABLE = re.compile(r"(?<!\\)\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 
 
+@remembered
 def mutated(policy: dict, pod: dict, namespace: str, operation="CREATE", fresh=True) -> dict:
     """The pod as the policy leaves it. `fresh`: a rule's variables see what earlier rules did."""
-    original, pod = pod, copy.deepcopy(pod)
+    original, pod = pod, copied(pod)
     for rule in policy["spec"]["rules"]:
-        seen = copy.deepcopy(pod) if fresh else original
+        seen = copied(pod) if fresh else original
         context = {"request": {"object": seen, "operation": operation, "namespace": namespace}}
         if not any(_selects(each, namespace, operation) for each in rule["match"]["any"]):
             continue
@@ -102,16 +104,16 @@ def _mutate(mutate: dict, pod: dict, context: dict) -> dict:
             if _hold(each["preconditions"], inner):
                 pod = _patched(pod, substituted(each["patchesJson6902"], inner))
         # The next loop sees what this one did.
-        context["request"] = {**context["request"], "object": copy.deepcopy(pod)}
+        context["request"] = {**context["request"], "object": copied(pod)}
     return pod
 
 
 def _patched(pod: dict, text: str) -> dict:
-    for operation in yaml.safe_load(text):
+    for operation in yaml.load(text, yaml.CSafeLoader):
         if operation["op"] != "add":
             raise ValueError(f"an operation that is not known here: {operation['op']}")
         # EnsurePathExistsOnAdd: a list where a number or the end of a list is named.
-        pod = copy.deepcopy(pod)
+        pod = copied(pod)
         steps = operation["path"].split("/")[1:]
         here = pod
         for step, following in zip(steps, steps[1:]):
@@ -127,7 +129,7 @@ def _patched(pod: dict, text: str) -> dict:
 def merged(base, patch):
     """A strategic merge: objects in these lists go by name, and new ones come first."""
     if not (isinstance(base, dict) and isinstance(patch, dict)):
-        return copy.deepcopy(patch)
+        return copied(patch)
     result = dict(base)
     for name, value in patch.items():
         if name in ("initContainers", "containers", "volumes"):
@@ -135,7 +137,7 @@ def merged(base, patch):
             new = [each for each in value if each["name"] not in old]
             changed = {each["name"]: each for each in value}
             kept = [merged(each, changed.get(key, {})) for key, each in old.items()]
-            result[name] = copy.deepcopy(new) + kept
+            result[name] = copied(new) + kept
         else:
             result[name] = merged(base.get(name), value)
     return result

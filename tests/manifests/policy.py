@@ -2,12 +2,15 @@
 then their CEL expressions. Objects are plain maps, as they are there."""
 
 import copy
+import functools
 import json
 import re
 import subprocess
 
 import cel
 import jsonpatch
+
+from memo import remembered
 
 
 class Request:
@@ -41,38 +44,48 @@ class Request:
 class PythonEngine:
     """CEL from PyPI (the Rust implementation)."""
 
-    def run(self, conditions, variables, validations, context, mutation="") -> dict:
+    @staticmethod
+    @remembered
+    def run(conditions, variables, validations, context, mutation="") -> dict:
         context = {**context, "variables": {}}
-        told = [self._told(each, context) for each in conditions]
+        told = [_told(each, context) for each in conditions]
+        if False in told:  # The policy does not apply; the rest is not evaluated.
+            variables, validations, mutation = [], [], ""
         for variable in variables:
-            value = self._value(variable["expression"], context)
+            value = _value(variable["expression"], context)
             if not isinstance(value, Exception):
                 context["variables"][variable["name"]] = value
         return {
             "conditions": told,
-            "validations": [self._told(each, context) for each in validations],
-            "patch": self._patch(mutation, context) if mutation else None,
+            "validations": [_told(each, context) for each in validations],
+            "patch": _patch(mutation, context) if mutation else None,
             "cost": 0,
             "over_budget": False,
         }
 
-    def _patch(self, expression, context):
-        # This engine cannot be taught the type JSONPatch: a map takes its place.
-        text = re.sub(r"\b(op|path|value): ", r"'\1': ", expression.replace("JSONPatch{", "{"))
-        value = self._value(text, context)
-        return value if isinstance(value, list) else str(value)
 
-    def _told(self, expression, context):
-        value = self._value(expression, context)
-        if isinstance(value, Exception):
-            return str(value) or repr(value)
-        return value if isinstance(value, bool) else "not a boolean"
+def _patch(expression, context):
+    # This engine cannot be taught the type JSONPatch: a map takes its place.
+    text = re.sub(r"\b(op|path|value): ", r"'\1': ", expression.replace("JSONPatch{", "{"))
+    value = _value(text, context)
+    return value if isinstance(value, list) else str(value)
 
-    def _value(self, expression, context):
-        try:
-            return cel.evaluate(expression, context)
-        except Exception as error:
-            return error
+
+def _told(expression, context):
+    value = _value(expression, context)
+    if isinstance(value, Exception):
+        return str(value) or repr(value)
+    return value if isinstance(value, bool) else "not a boolean"
+
+
+def _value(expression, context):
+    try:
+        return compiled(expression).execute(context)
+    except Exception as error:
+        return error
+
+
+compiled = functools.cache(cel.compile)
 
 
 class GoEngine:
