@@ -1,5 +1,5 @@
 # what: the rig itself, without the agent: devices, knobs, hanging reads
-# group: a-rig
+# group: b-rig
 
 has_stat() { ethtool -S testnic0 | grep -q "^ *$1: $2\$"; }
 

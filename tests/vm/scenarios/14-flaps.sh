@@ -1,5 +1,5 @@
 # what: flaps quicker than any poll, counted from carrier_changes
-# group: c-nic
+# group: a-nic
 
 past_training() {
     awk '{ exit $1 < 10 }' /proc/uptime

@@ -1,5 +1,5 @@
 # what: selvage check, once: exit status and reason, ready and with a rail down
-# group: c-nic
+# group: a-nic
 
 check() {
     rc=0

@@ -1,5 +1,5 @@
 # what: 400 Gb/s rails; one trains at half speed and is told from its peers
-# group: c-nic
+# group: a-nic
 
 # What this kernel's rxe makes of the speed (6.1 knows no NDR): Gb/s, whole.
 sys_gbps() { cut -d' ' -f1 "/sys/class/infiniband/$1/ports/1/rate"; }

@@ -1,5 +1,5 @@
 # what: PFC: a pause storm, drops on a lossless priority, and their end
-# group: c-nic
+# group: a-nic
 
 # N seconds of a peer that pauses us more than half of the time.
 storm() {

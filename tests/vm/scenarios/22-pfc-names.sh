@@ -1,5 +1,5 @@
 # what: PFC turned off and on shifts the list of statistics: no value under a wrong name
-# group: c-nic
+# group: a-nic
 
 # With PFC nowhere on the node it has no series, on one device alone it is 0.
 off() { ! holds "selvage_pfc_enabled{netdev=\"testnic0\",priority=\"$1\"}" == 1; }

@@ -1,5 +1,5 @@
 # what: link states of virtual functions by rtnetlink: told, changed, switched off, too many to tell
-# group: c-nic
+# group: a-nic
 
 # look "jq filter": the report of one look, whatever it comes to.
 look() {

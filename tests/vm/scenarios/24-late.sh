@@ -1,5 +1,5 @@
 # what: rails that come up one by one: never ready before the last of them, and never condemned
-# group: c-nic
+# group: a-nic
 
 scenario() {
     local i

@@ -1,5 +1,5 @@
 # what: bits that the link corrects: a ratio that is ordinary, one that is too high, and its end
-# group: c-nic
+# group: a-nic
 
 # corrected N BITS: for N seconds as many corrected bits, of 400 Gb received each second.
 corrected() {

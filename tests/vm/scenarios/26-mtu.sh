@@ -1,5 +1,5 @@
 # what: a RoCE rail's interface has a smaller MTU than the rail had before, and gets it back
-# group: c-nic
+# group: a-nic
 
 scenario() {
     local key

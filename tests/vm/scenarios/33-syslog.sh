@@ -1,5 +1,5 @@
 # what: the log by syslog(2): counts as /dev/kmsg does, each line once, over restarts, gaps told
-# group: d-syslog
+# group: b-syslog
 
 XID='selvage_gpu_xid_total'
 

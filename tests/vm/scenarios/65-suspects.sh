@@ -1,5 +1,5 @@
 # what: pods with GPUs: bytes over real queue pairs are cleared, over TCP suspected, idle neither
-# group: h-suspects
+# group: a-suspects
 # limit: 400
 
 # Seconds instead of minutes, and what an emulated machine can move.
