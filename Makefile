@@ -22,7 +22,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
 .PHONY: help demo demo-stack build static rig release deps check lint test-unit unit-built test-rules test-manifests \
-    test test-faults test-faults-all test-host test-slurm test-alerts test-inhibition test-paging \
+    test test-slow test-faults test-faults-all test-host test-slurm test-alerts test-inhibition test-paging \
     test-dashboards test-page test-packages test-stack test-vm test-arm64 \
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz soak
 
@@ -108,7 +108,7 @@ LAW_NODES ?= 1000
 # only compute give way.
 COMPUTE := laws nccl_memory nccl_properties
 LONGEST := laws agent shapes kube_api expect broken_nodes log_files lib
-# Only in `make test`, with laws on more nodes: they take minutes and seldom find what the others do not.
+# Only in `make test`: they take minutes and seldom find what the others do not.
 SLOW := demo nccl_memory
 UNIT := $(addprefix unit/,$(LONGEST) $(filter-out $(LONGEST) $(SLOW),$(UNIT_TESTS)))
 test-unit: unit-built ## unit, golden, layering and docs tests
@@ -137,9 +137,11 @@ test-rendered:
 
 # The virtual machines compute, most others wait. Paging runs alone: its time runs 20 times faster.
 test: deps check rig ## everything but the system suites
-	@$(SEVERAL) -j2 LAW_NODES=5000 test-vm test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards \
-	    test-manifests unit/laws unit/demo unit/nccl_memory
+	@$(SEVERAL) -j2 test-vm test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards test-slow
 	@$(MAKE) --no-print-directory test-paging
+
+test-slow: unit-built ## what `make check` leaves out: laws on more nodes, hostile logs, the demo, admission policies
+	@$(SEVERAL) -j2 LAW_NODES=5000 test-manifests unit/laws $(addprefix unit/,$(SLOW))
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
 test-faults: ## the fault matrix: a part of its rows (root)

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use support::{get, parse, scratch, try_get};
 
 /// Everything here takes a minute at most; a machine that is busy may need longer.
-const BOUND: Duration = Duration::from_secs(180);
+const BOUND: Duration = Duration::from_secs(300);
 
 /// A demo that runs, in a directory of its own.
 struct Demo {
@@ -91,7 +91,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + BOUND;
     while !is() {
         assert!(Instant::now() < end, "no {what} within {BOUND:?}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -134,8 +134,8 @@ fn lacks(role: &Scenario, address: &str) -> Option<String> {
 #[test]
 fn every_part_of_the_fleet_comes_to_its_verdict() {
     let listen = format!("--listen=127.0.0.1:{}", free_port());
-    // Twelve nodes at three times the speed take most of a core: too much next to other suites.
-    let mut demo = Demo::start(&["--nodes=12", "--speed=2", &listen]);
+    // Twelve nodes at twice the speed take 0.9 of a core without optimisation: too much next to other suites.
+    let mut demo = Demo::start(&["--nodes=12", &listen]);
     let targets = demo.targets();
     let roles = fleet(12);
     assert!(
@@ -161,7 +161,9 @@ fn every_part_of_the_fleet_comes_to_its_verdict() {
                 true
             }
         });
-        std::thread::sleep(Duration::from_millis(100));
+        // A report is a hundred kilobytes, made and read without optimisation: twelve of them more often keep the
+        // simulator from its pace.
+        std::thread::sleep(Duration::from_secs(1));
     }
     // One of them is tainted, for more than a tenth of so few may not be.
     let value = |name: &str, family: &str, label: &str| {

@@ -15,7 +15,7 @@ class NotYet(Failed):
     """What a wait still lacks, in one sentence: it is asked again."""
 
 
-def until(what, attempt, seconds=PATIENCE, pause=0.05):
+def until(what, attempt, seconds=PATIENCE, pause=0.2):
     """The first true answer of `attempt`, asked again and again within `seconds`. Errors of files, sockets,
     programs and texts are asked again, as is NotYet; another Failed ends the wait."""
     end = time.monotonic() + seconds

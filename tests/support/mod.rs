@@ -34,9 +34,10 @@ pub fn node(name: &str) -> (tempfile::TempDir, Node) {
     (dir, node)
 }
 
-/// Between two looks of a bounded wait. Without it the waits of a few tests keep all cores busy.
+/// Between two looks of a bounded wait. A look takes about ten milliseconds of two programs without
+/// optimisation: more often, the waits of a few tests keep all cores busy.
 pub fn pause() {
-    std::thread::sleep(Duration::from_millis(10));
+    std::thread::sleep(Duration::from_millis(40));
 }
 
 /// One GET; status line's code and body.

@@ -18,14 +18,16 @@ note() { printf '%s %s\n' "$(date +%T.%3N)" "$*"; }
 kube() { $KUBE "$@"; }
 
 # wait_for SECONDS WHAT COMMAND...: until the command succeeds. SECONDS are what an idle machine
-# surely needs; a loaded one is given PATIENCE times that, for a late answer is not a wrong one.
+# surely needs; a loaded one is given PATIENCE times that, for a late answer is not a wrong one. A kubectl
+# takes a tenth of a second of a processor, and the API server as much: looked at more often, the waits
+# alone keep a core busy.
 wait_for() {
     local limit=$(($1 * PATIENCE)) what=$2 end
     end=$((SECONDS + limit))
     shift 2
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -lt $end ] || fail "after $limit s still not: $what"
-        sleep 0.1
+        sleep 0.4
     done
     note "$what"
 }
@@ -36,7 +38,7 @@ holds_for() {
     shift 2
     while [ $SECONDS -lt $end ]; do
         "$@" >/dev/null 2>&1 || fail "did not last: $what"
-        sleep 0.2
+        sleep 0.4
     done
 }
 

@@ -144,13 +144,14 @@ agent_kill() {
 
 # wait_for SECONDS "what" COMMAND...
 wait_for() {
-    # Twice what an idle machine surely needs: a late answer is not a wrong one.
+    # Twice what an idle machine surely needs: a late answer is not a wrong one. Emulated, a look takes a
+    # tenth of a second of the real processor.
     local limit=$(($1 * 2)) what=$2 end
     shift 2
     end=$(($(uptime_cs) + limit * 100))
     until "$@"; do
         [ "$(uptime_cs)" -lt $end ] || fail "waited $limit s for $what${SEEN:+; last seen: $SEEN}"
-        sleep 0.2
+        sleep 0.6
     done
     SEEN=
 }
