@@ -21,7 +21,7 @@ HOST_TESTS := differential dot1x lldp subnet
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
-.PHONY: help demo demo-stack build static rig release deps check lint test-unit unit-built test-rules test-manifests \
+.PHONY: help demo demo-stack build static rig release deps check lint test-unit unit-built test-rules test-manifests test-rendered test-policies \
     test test-slow test-faults test-faults-all test-host test-slurm test-alerts test-inhibition test-paging \
     test-dashboards test-page test-packages test-stack test-vm test-arm64 \
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz soak
@@ -128,12 +128,15 @@ unit/%:
 test-rules: ## alerting rules by promtool
 	tests/alerts/run test_rules
 
-test-manifests: ## overlays, chart and admission policy; no cluster needed
-	nice -n 10 tests/manifests/run
+test-manifests: test-rendered test-policies ## overlays, chart and admission policies; no cluster needed
 
-# What is rendered and what schemas say of it, without the policies and without what breaks them.
+# What is rendered and what schemas say of it; the rest is in `make test` only.
+RENDERED := test_manifests test_chart test_platforms test_examples test_workflows test_seeds
 test-rendered:
-	nice -n 10 tests/manifests/run test_manifests test_chart test_platforms test_examples test_workflows test_seeds
+	nice -n 10 tests/manifests/run $(RENDERED)
+
+test-policies:
+	nice -n 10 tests/manifests/run $(filter-out $(RENDERED),$(basename $(notdir $(wildcard tests/manifests/test_*.py))))
 
 # The virtual machines compute, most others wait. Paging runs alone: its time runs 20 times faster.
 test: deps check rig ## everything but the system suites
@@ -141,7 +144,7 @@ test: deps check rig ## everything but the system suites
 	@$(MAKE) --no-print-directory test-paging
 
 test-slow: unit-built ## what `make check` leaves out: laws on more nodes, hostile logs, the demo, admission policies
-	@$(SEVERAL) -j2 LAW_NODES=5000 test-manifests unit/laws $(addprefix unit/,$(SLOW))
+	@$(SEVERAL) -j2 LAW_NODES=5000 test-policies unit/laws $(addprefix unit/,$(SLOW))
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
 test-faults: ## the fault matrix: a part of its rows (root)

@@ -14,7 +14,7 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + BOUND;
     while !is() {
         assert!(Instant::now() < end, "no {what} within {BOUND:?}");
-        std::thread::sleep(Duration::from_millis(20));
+        support::pause();
     }
 }
 

@@ -38,7 +38,7 @@ holds_for() {
     shift 2
     while [ $SECONDS -lt $end ]; do
         "$@" >/dev/null 2>&1 || fail "did not last: $what"
-        sleep 0.4
+        sleep 0.2
     done
 }
 
