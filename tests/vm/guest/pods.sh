@@ -93,14 +93,14 @@ SH
 }
 
 # rdma_stream NAME: a process group of a pod that moves bytes over RC queue
-# pairs without end: rxeB serves, rxeA calls.
+# pairs without end: rxeB serves, rxeA calls. It polls, so it gives way to whatever else runs.
 rdma_stream() {
     local a b
     a=$(gid_index rxeA)
     b=$(gid_index rxeB)
-    (pod_exec "$1" sh -c "ibv_rc_pingpong -d rxeB -g $b -s 16384 -n 100000000 >/run/pod/$1/server 2>&1") &
+    (pod_exec "$1" sh -c "renice -n 10 \$\$ >/dev/null; exec ibv_rc_pingpong -d rxeB -g $b -s 16384 -n 100000000 >/run/pod/$1/server 2>&1") &
     wait_for 20 "the server of $1" pod_listens "$1"
-    (pod_exec "$1" sh -c "ibv_rc_pingpong -d rxeA -g $a -s 16384 -n 100000000 127.0.0.1 >/run/pod/$1/client 2>&1") &
+    (pod_exec "$1" sh -c "renice -n 10 \$\$ >/dev/null; exec ibv_rc_pingpong -d rxeA -g $a -s 16384 -n 100000000 127.0.0.1 >/run/pod/$1/client 2>&1") &
 }
 
 pod_listens() { grep -q ' [0-9A-F]*:4853 .* 0A ' "/proc/$(pod_pid "$1")/net/tcp"* 2>/dev/null; }

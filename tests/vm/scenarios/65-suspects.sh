@@ -2,8 +2,8 @@
 # group: a-suspects
 # limit: 400
 
-# Seconds instead of minutes, and what an emulated machine can move.
-WATCH="--set nccl.suspects_every=3s --set policy.nccl.suspect_bytes_per_second=300000 --set policy.nccl.suspect_after=6s"
+# Seconds instead of minutes, and far less than an emulated machine moves, even a busy one (0.3 MB/s).
+WATCH="--set nccl.suspects_every=3s --set policy.nccl.suspect_bytes_per_second=50000 --set policy.nccl.suspect_after=6s"
 
 thought() { printf '.nccl.suspects | any(.pod == "%s" and .state == "%s" and .reason == "%s")' "$@"; }
 
