@@ -8,7 +8,6 @@ use crate::config::listen::Listen;
 use crate::evaluator::{Evaluator, Look};
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
-use crate::readiness::State;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
@@ -53,16 +52,6 @@ pub enum AgentError {
 
 /// Shortest time between writes of the state file.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
-
-/// Time between reports while nothing changes and no finding is due: longer than the counters'
-/// interval, whose samples are judged anyway. The end of a mute or of a rate's window may be this late.
-const SETTLED: Duration = Duration::from_secs(15);
-
-/// The same while the taint, the first full window, a hung read or a sample is waited for.
-const UNSETTLED: Duration = Duration::from_secs(1);
-
-/// Shortest time between reports that only time gives a reason for.
-const SOONEST: Duration = Duration::from_millis(10);
 
 /// Wakes that may wait in the channel: beyond, the kernel log and the event sockets wait, whose own
 /// overruns are counted.
@@ -367,19 +356,7 @@ impl Node {
             false => Tainting::Keep,
         };
         report.taint_muted = facts.mutes.taint(wall);
-        let hold_settled = match tainting {
-            Tainting::Want => report.state == State::Unready,
-            Tainting::Clear => report.state != State::Unready,
-            Tainting::Keep => report.full_window,
-        };
-        let mut sources = report.snapshot.sources.values();
-        self.settled = report.full_window
-            && hold_settled
-            && !self.evaluator.history.awaits_sample()
-            && !sources.any(|health| health.stalled_since.is_some());
-        let latest = now.plus(if self.settled { SETTLED } else { UNSETTLED });
-        let next_change = self.evaluator.next_change().unwrap_or(latest);
-        self.due = next_change.clamp(now.plus(SOONEST), latest);
+        (self.settled, self.due) = self.evaluator.next_look(&report, tainting);
         report
     }
 

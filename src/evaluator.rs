@@ -17,11 +17,22 @@ use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::history::VerdictHistory;
-use crate::readiness::{self, FoldInputs, State, Verdict};
+use crate::readiness::{self, FoldInputs, SETTLING, State, Verdict};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between reports while nothing changes and no finding is due: longer than the counters'
+/// interval, whose samples are judged anyway. The end of a mute or of a rate's window may be this late.
+const SETTLED: Duration = Duration::from_secs(15);
+
+/// The same while the taint, a start that settles, a hung read or a sample is waited for.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
+/// Shortest time between reports that only time gives a reason for.
+const SOONEST: Duration = Duration::from_millis(10);
 
 /// Judges one node over time.
 #[derive(Default)]
@@ -151,9 +162,23 @@ impl Evaluator {
         is_new
     }
 
-    /// When the verdict on the same facts may be another: as a finding is raised or clears.
-    pub fn next_change(&self) -> Option<Millis> {
-        self.debouncer.next_change()
+    /// Whether a report may stand until something changes, and when it is judged again even if nothing does.
+    pub fn next_look(&self, report: &Report, tainting: Tainting) -> (bool, Millis) {
+        let hold_settled = match tainting {
+            Tainting::Want => report.state == State::Unready,
+            Tainting::Clear => report.state != State::Unready,
+            Tainting::Keep => report.full_window,
+        };
+        let mut sources = report.snapshot.sources.values();
+        let settled = report.full_window
+            && hold_settled
+            && !report.reasons.iter().any(|reason| reason == SETTLING)
+            && !self.history.awaits_sample()
+            && !sources.any(|health| health.stalled_since.is_some());
+        let now = report.snapshot.at;
+        let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
+        let due = self.debouncer.next_change().unwrap_or(latest);
+        (settled, due.clamp(now.plus(SOONEST), latest))
     }
 
     /// Judges a snapshot and reports the verdict with its reasons.

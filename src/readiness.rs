@@ -66,6 +66,9 @@ impl Verdict {
 /// Reason of Unknown before the first full window.
 pub const STARTING: Reason = "Starting";
 
+/// Reason of Unknown while the rails have not proven themselves yet.
+pub const SETTLING: Reason = "Settling";
+
 /// What is to be said of the verdict itself: the entries for its reasons.
 pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static ReasonDoc> + '_ {
     let is_given = |doc: &&ReasonDoc| reasons.contains(&doc.reason);
@@ -85,7 +88,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     ];
     for (status, state) in order {
         if state == State::Degraded && inputs.settling == Some(Status::Failing) {
-            return Verdict::of(State::Unknown, "Settling");
+            return Verdict::of(State::Unknown, SETTLING);
         }
         if inputs.no_fabric && state == State::Unknown {
             continue;
@@ -106,7 +109,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     }
     let proof = inputs.proof;
     if inputs.settling.is_some() {
-        Verdict::of(State::Unknown, "Settling")
+        Verdict::of(State::Unknown, SETTLING)
     } else if (proof.enumerated && inputs.expected_rails == Some(0)) || proof.proven > 0 {
         Verdict {
             state: State::Ready,

@@ -28,7 +28,9 @@ use selvage::observe::snapshot::Snapshot;
 use selvage::report::Report;
 use selvage::simulate::{Node, NodeSpec, by_name, preset, shape_names};
 use selvage::units::Millis;
+use std::cell::RefCell;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// A machine that is well, what is read of it, and the names of its rails.
 pub struct Machine {
@@ -111,10 +113,19 @@ pub fn evaluator(profile: &str, memory: Memory, policy: impl Fn(&mut Policy)) ->
 
 /// What the agent reads of a node, by the files that a kernel would show.
 pub fn snapshot(spec: &NodeSpec, now: Millis) -> Snapshot {
-    let dir = tempfile::tempdir().unwrap();
-    Node::write(spec.clone(), dir.path()).unwrap();
+    // Of the next node only what differs is written.
+    thread_local!(static TREE: RefCell<Option<(TempDir, Node)>> = const { RefCell::new(None) });
+    let root = TREE.with_borrow_mut(|tree| {
+        let (_, node) = tree.get_or_insert_with(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let node = Node::write(spec.clone(), dir.path()).unwrap();
+            (dir, node)
+        });
+        node.become_another(spec.clone()).unwrap();
+        node.root().to_path_buf()
+    });
     let mut config = Config::default();
-    config.agent.host_root = dir.path().into();
+    config.agent.host_root = root;
     config.agent.state_dir = None;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

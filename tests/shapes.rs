@@ -18,9 +18,7 @@ mod machines;
 mod published;
 mod support;
 
-use machines::{
-    Said, judged, link_down, nameless, never_there, said, with_two_more, without_driver,
-};
+use machines::{Machine, Said, link_down, nameless, never_there, with_two_more, without_driver};
 use selvage::check::profile::{Fabric, Shape, Sure, by_type};
 use selvage::simulate::{NodeSpec, by_name, shape_names};
 use std::fmt::Write;
@@ -47,6 +45,7 @@ const HEAD: &str = "\
 struct Row<'a> {
     shape: &'a Shape,
     name: &'a str,
+    machine: Machine,
     text: String,
     wrong: Vec<String>,
 }
@@ -64,7 +63,7 @@ impl Row<'_> {
 
     fn healthy(&mut self, spec: &NodeSpec) -> Said {
         let name = self.name;
-        let base = said(spec.clone(), Some(name));
+        let base = self.machine.said(spec.clone(), Some(name));
         let fabric = self.shape.fabric != Fabric::None;
         self.tell(
             "set",
@@ -100,12 +99,9 @@ impl Row<'_> {
 
     /// What the machine says of itself: EC2 and DGX by DMI, A3 by its NICs, else only whose it is.
     fn untold(&mut self, spec: &NodeSpec, base: &Said) {
-        let untold = said(spec.clone(), None);
-        self.tell(
-            "untold",
-            &format!("{}, {}", untold.source, untold.outcome()),
-        );
-        self.tell("", &untold.sentence);
+        let untold = self.machine.judged(spec.clone(), None);
+        let told = format!("{}, {}", untold.source, untold.outcome());
+        self.tell("untold", &told);
         self.hold(untold.rails == base.rails, "other rails without the label");
         self.hold(
             // A large machine of a cloud may be of a size with a fabric.
@@ -119,7 +115,7 @@ impl Row<'_> {
         let (_, sure) = self.shape.rails;
         let at = base.rail_at(base.rails.len() / 2);
 
-        let gone = judged(never_there(spec.clone(), at), name);
+        let gone = self.machine.judged(never_there(spec.clone(), at), name);
         let told = format!("{}; rails {}", gone.outcome(), gone.rails_and_rate());
         self.tell("one gone", &told);
         self.hold(
@@ -149,7 +145,7 @@ impl Row<'_> {
             "findings with a device gone",
         );
 
-        let undriven = judged(without_driver(spec.clone(), at), name);
+        let undriven = self.machine.judged(without_driver(spec.clone(), at), name);
         self.tell("no driver", &undriven.outcome());
         let named = undriven
             .reasons
@@ -160,7 +156,7 @@ impl Row<'_> {
         if self.shape.fabric == Fabric::Efa {
             self.tell("link down", "EFA has no link state");
         } else {
-            let down = judged(link_down(spec.clone(), at), name);
+            let down = self.machine.judged(link_down(spec.clone(), at), name);
             self.tell("link down", &down.outcome());
             let named = down.reasons.iter().any(|reason| reason == "LinkDown");
             self.hold(named || base.rails.len() == 1, "a link that is down");
@@ -168,7 +164,7 @@ impl Row<'_> {
         }
 
         let last = base.rail_at(base.rails.len() - 1);
-        let more = judged(with_two_more(spec.clone(), last), name);
+        let more = self.machine.judged(with_two_more(spec.clone(), last), name);
         let told = format!("{}; rails {}", more.outcome(), more.rails_and_rate());
         self.tell("two more", &told);
         self.hold(
@@ -179,7 +175,7 @@ impl Row<'_> {
     }
 
     fn unknown(&mut self, spec: &NodeSpec, base: &Said) {
-        let unknown = said(nameless(spec.clone()), Some("none"));
+        let unknown = self.machine.said(nameless(spec.clone()), Some("none"));
         let told = unknown.outcome_and_sentence();
         self.tell("unknown", &told);
         self.hold(unknown.source == "inferred", "not inferred");
@@ -193,9 +189,10 @@ impl Row<'_> {
             return;
         }
         let at = base.rail_at(base.rails.len() / 2);
-        let fewer = said(never_there(nameless(spec.clone()), at), Some("none"));
-        let told = fewer.outcome_and_sentence();
-        self.tell("unknown, - 1", &told);
+        let fewer = self
+            .machine
+            .said(never_there(nameless(spec.clone()), at), Some("none"));
+        self.tell("unknown, - 1", &fewer.outcome());
         self.hold(fewer.findings.is_empty(), "fewer than nobody promised");
         // Three gVNICs beside the node's own are no fabric, unless the shape is told.
         let too_few = self.shape.fabric == Fabric::Gvnic && base.rails.len() == 4;
@@ -225,6 +222,7 @@ fn row(name: &str) -> (String, Vec<String>) {
     let mut row = Row {
         shape,
         name,
+        machine: Machine::new(spec.clone()),
         text: format!("\n{name} ({})\n", shape.name),
         wrong: Vec::new(),
     };

@@ -67,9 +67,9 @@ fn is_unasked(context: &Context<'_>) -> bool {
 }
 
 /// Out of sight often and long enough that it is not a driver reload.
-fn is_gone(context: &Context<'_>, missed: u32, last_seen: Millis) -> bool {
+fn is_gone(context: &Context<'_>, missed: u32, since: Option<Millis>) -> bool {
     let policy = &context.policy.device_missing;
-    missed >= policy.missed && context.now.since(last_seen) >= policy.gone_after.0
+    missed >= policy.missed && since.is_some_and(|at| context.now.since(at) >= policy.gone_after.0)
 }
 
 /// The ports that a device had when it was last seen.
@@ -83,7 +83,7 @@ fn ports_of<'a>(key: &'a DeviceKey, seen: &'a SeenDevice) -> impl Iterator<Item 
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
-        if !is_gone(context, seen.missed, seen.last_seen) {
+        if !is_gone(context, seen.missed, seen.gone_since) {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
@@ -172,7 +172,7 @@ fn on_its_way(
 fn went_with_all(context: &Context<'_>, seen: &SeenDevice) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
-    let went = |of: &SeenDevice| of.missed > 0 || of.appeared.is_some_and(|at| at > seen.last_seen);
+    let went = |of: &SeenDevice| of.missed > 0 || of.appeared >= seen.gone_since;
     let (count, all) = rails.fold((0, true), |(count, all), (_, of)| {
         (count + 1, all && went(of))
     });
@@ -269,7 +269,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::new();
     };
     let gone = (context.history.gpus.iter())
-        .filter(|(_, seen)| is_gone(context, seen.missed, seen.last_seen));
+        .filter(|(_, seen)| is_gone(context, seen.missed, seen.gone_since));
     let vanished = gone.map(|(address, seen)| {
         let message = format!("GPU {address} has left the PCI bus");
         (context.candidate("GpuVanished", (address, address), message))

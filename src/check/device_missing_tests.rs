@@ -11,7 +11,7 @@ fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return()
     let mut node = Node::infiniband();
     let gone = node.devices.pop().unwrap();
     // Seen often enough to be missed three times, but not for long enough; then both.
-    for (seconds, want) in [(1, 0), (1, 0), (1, 0), (11, 0), (1, 1), (5, 1)] {
+    for (seconds, want) in [(1, 0), (1, 0), (1, 0), (12, 0), (1, 1), (5, 1)] {
         node.tick(seconds);
         assert_eq!(node.run(&CHECK).len(), want);
     }
@@ -44,7 +44,7 @@ fn moved_and_other_devices() {
     let mut node = Node::infiniband();
     node.set_role(6, Role::Other);
     node.devices.truncate(6);
-    for _ in 0..3 {
+    for _ in 0..4 {
         node.tick(5);
     }
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
     let mut node = Node::infiniband();
     node.history = crate::observe::history::History::restore(node.history.memory());
     node.devices.pop();
-    for _ in 0..3 {
+    for _ in 0..4 {
         node.tick(5);
     }
     assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);

@@ -137,8 +137,8 @@ pub struct SeenDevice {
     pub ports: Vec<u32>,
     /// Enumerations in a row that did not show it.
     pub missed: u32,
-    /// When it was last shown.
-    pub last_seen: Millis,
+    /// The first enumeration of those; none while it is there.
+    pub gone_since: Option<Millis>,
     /// No function of another device that is there: forgotten last.
     pub main_function: bool,
 }
@@ -148,8 +148,8 @@ pub struct SeenDevice {
 pub struct SeenGpu {
     /// PCI scans in a row that did not show it.
     pub missed: u32,
-    /// When it was last shown.
-    pub last_seen: Millis,
+    /// The first scan of those; none while it is there.
+    pub gone_since: Option<Millis>,
 }
 
 impl History {
@@ -279,6 +279,7 @@ impl History {
         let first = self.enumerated_at.replace(devices.at).is_none();
         for seen in self.devices.values_mut() {
             seen.missed = seen.missed.saturating_add(1);
+            seen.gone_since.get_or_insert(devices.at);
         }
         for device in devices.value.iter() {
             let before = self.devices.get(&device.key);
@@ -301,7 +302,7 @@ impl History {
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     missed: 0,
-                    last_seen: devices.at,
+                    gone_since: None,
                     main_function: device.function.is_whole(),
                 },
             );
@@ -315,7 +316,7 @@ impl History {
         let over = self.devices.len().saturating_sub(MAX_DEVICES);
         if over > 0 {
             let gone = self.devices.iter().filter(|(_, seen)| seen.missed > 0);
-            let gone = gone.map(|(key, seen)| (seen.main_function, seen.last_seen, key.clone()));
+            let gone = gone.map(|(key, seen)| (seen.main_function, seen.gone_since, key.clone()));
             for (_, _, key) in BTreeSet::from_iter(gone).into_iter().take(over) {
                 self.devices.remove(&key);
             }
@@ -337,11 +338,10 @@ impl History {
             self.pci_at = Some(pci.at);
             for seen in self.gpus.values_mut() {
                 seen.missed = seen.missed.saturating_add(1);
+                seen.gone_since.get_or_insert(pci.at);
             }
             for gpu in &pci.value.gpus {
-                let (missed, last_seen) = (0, pci.at);
-                self.gpus
-                    .insert(gpu.to_string(), SeenGpu { missed, last_seen });
+                self.gpus.insert(gpu.to_string(), SeenGpu::default());
             }
             for (address, function) in &pci.value.functions {
                 for (severity, count) in &function.aer {

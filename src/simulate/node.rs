@@ -67,13 +67,30 @@ impl Node {
         self.writer.root()
     }
 
-    /// Brings the files up to date with the specification.
-    fn sync(&mut self) -> io::Result<()> {
+    /// Makes it another node: only files that differ are written.
+    pub fn become_another(&mut self, spec: NodeSpec) -> io::Result<()> {
+        self.spec = spec;
+        self.shown = NodeSpec::default();
+        // As one tree: a file of a part that goes may be another's that comes.
+        let old = std::mem::take(&mut self.written).into_values().collect();
+        let parts = self.parts();
+        let new = parts.iter().map(|(_, tree)| tree.clone()).collect();
+        self.written.extend(parts);
+        self.writer.update(&old, &new)
+    }
+
+    /// The parts that differ from what is shown.
+    fn parts(&mut self) -> Vec<(String, Tree)> {
         let mut parts = render::changed(&self.shown, &self.spec);
         let processes = render::processes(&self.spec, &self.processes);
         parts.push(("processes".into(), processes));
         self.shown = self.spec.clone();
-        for (part, new) in parts {
+        parts
+    }
+
+    /// Brings the files up to date with the specification.
+    fn sync(&mut self) -> io::Result<()> {
+        for (part, new) in self.parts() {
             let old = self.written.remove(&part).unwrap_or_default();
             self.writer.update(&old, &new)?;
             self.written.insert(part, new);

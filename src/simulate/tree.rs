@@ -27,7 +27,7 @@ pub(super) enum Entry {
 }
 
 /// Entries by their path below the root.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tree(BTreeMap<String, Entry>);
 
 impl Tree {
@@ -80,6 +80,12 @@ impl Entry {
             true => (line, Entry::Dir),
             false => (line, Entry::File(Vec::new())),
         }
+    }
+}
+
+impl FromIterator<Tree> for Tree {
+    fn from_iter<I: IntoIterator<Item = Tree>>(trees: I) -> Self {
+        Tree(trees.into_iter().flat_map(|tree| tree.0).collect())
     }
 }
 

@@ -9,6 +9,7 @@ use selvage::observe::history::Memory;
 use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
 use selvage::readiness::taint_hysteresis::{TaintHysteresis, Tainting, passes_within};
+use selvage::report::Report;
 use selvage::simulate::NodeSpec;
 use selvage::units::Millis;
 
@@ -62,8 +63,11 @@ fn play(timeline: &Timeline) -> Played {
         taints: vec![(0, false)],
         reasons: vec![],
     };
+    // As the agent does it, what did not change is judged again when a finding or the taint is due.
+    let (mut report, mut due): (Option<Report>, Millis) = (None, Millis(0));
     for now in (timeline.from..timeline.to).step_by(STEP as usize) {
         while let Some((_, then)) = steps.next_if(|(second, _)| *second <= now) {
+            report = None;
             match then {
                 Is(edit) => {
                     let mut spec = machine.spec.clone();
@@ -79,21 +83,27 @@ fn play(timeline: &Timeline) -> Played {
                 }
             }
         }
-        let full_window = now >= started + WINDOW;
-        let seen = at(&seen, Millis::from_secs(now));
-        let report = agent.evaluate(&seen, Look::Watching { full_window });
-        if played
-            .states
-            .last()
-            .is_none_or(|(last, _)| *last != report.state)
+        let (full_window, now_at) = (now >= started + WINDOW, Millis::from_secs(now));
+        if report
+            .as_ref()
+            .is_some_and(|last| last.full_window == full_window)
+            && now_at < due
         {
+            continue;
+        }
+        let look = Look::Watching { full_window };
+        let report = report.insert(agent.evaluate(&at(&seen, now_at), look));
+        let last = played.states.last();
+        if last.is_none_or(|(last, _)| *last != report.state) {
             played.states.push((report.state, now));
             played
                 .reasons
                 .push(format!("{now} {:?} {:?}", report.state, report.reasons));
         }
         hold.be_patient(passes_within(&report.findings));
-        let tainted = match hold.update(report.state, full_window, seen.at) {
+        let tainting = hold.update(report.state, full_window, now_at);
+        (_, due) = agent.next_look(report, tainting);
+        let tainted = match tainting {
             Tainting::Want => true,
             Tainting::Clear => false,
             Tainting::Keep => played.taints.last().unwrap().1,
@@ -277,13 +287,13 @@ fn real_faults() {
         timeline!("the agent restarts while a NIC is gone", "h100_ib" new, 3600..4600, [
             3700 => Is(|n, r| s::gone(n, &r[..1])),
             3800 => AgentRestarts,
-        ], [Unknown, Ready, Unready, Unknown, Unready], Some((3744, 9999))),
+        ], [Unknown, Ready, Unready, Unknown, Unready], Some((3746, 9999))),
         timeline!("a rail stays down after a reboot", "h100_ib" known, 20..600, [
             0 => Is(|n, r| s::down(n, &r[..1])),
         ], [Unknown, Unready], Some((210, 9999))),
         timeline!("a NIC does not come back from a reset", "h100_ib" new, 3600..4200, [
             3700 => Is(|n, r| s::undriven(n, &r[..1])),
-        ], [Unknown, Ready, Unready], Some((3804, 9999))),
+        ], [Unknown, Ready, Unready], Some((3806, 9999))),
         timeline!("a NIC is gone when the agent first looks, long after the boot", "h100_ib" known, 3600..4200, [
             0 => Is(|n, r| s::gone(n, &r[..1])),
         ], [Unknown, Unready], Some((3660, 9999))),

@@ -1,7 +1,7 @@
 //! Machines whose front end could be taken for their fabric: reached over a virtual switch, by a card
 //! with several ports, or with a default route on every network.
 
-use crate::machines::{judged_after, never_there, said};
+use crate::machines::{judged_after, never_there};
 use selvage::simulate::{NodeSpec, by_name};
 use std::fmt::Write;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// A machine of which only the front end is left: its rails never came up.
 fn without_rails(name: &str) -> NodeSpec {
     let spec = by_name(name).unwrap();
-    let rails = said(spec.clone(), Some(name)).rails;
+    let rails = judged_after(spec.clone(), Some(name), &|_| ()).rails;
     rails
         .into_iter()
         .fold(spec, |spec, (_, at, _)| never_there(spec, at))
@@ -62,7 +62,7 @@ fn the_front_end_is_no_fabric() {
     ];
     let spec = |name: &str| by_name(name).unwrap();
     let mega = spec(MEGA);
-    let rail = said(mega.clone(), Some(MEGA)).rail_at(7);
+    let rail = judged_after(mega.clone(), Some(MEGA), &|_| ()).rail_at(7);
     let none: Option<&str> = None;
     type Row<'a> = (
         &'a str,

@@ -14,6 +14,7 @@ use selvage::units::Bdf;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use tempfile::TempDir;
 
 /// What a report says, as far as it is held here.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,31 +44,46 @@ fn words(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(word).collect()
 }
 
-/// Writes the machine and asks the real binary; `profile` is what the Node's label says in life.
-/// Without the text form, which takes a look of its own.
-pub fn judged(spec: NodeSpec, profile: Option<&str>) -> Said {
-    look(spec, profile, false, &|_| ())
+/// A directory that is one machine after another: of the next only what differs is written.
+pub struct Machine {
+    node: Node,
+    _dir: TempDir,
 }
 
-/// The same where the tree is changed before it is judged.
+impl Machine {
+    pub fn new(spec: NodeSpec) -> Self {
+        let dir = scratch();
+        let node = Node::write(spec, dir.path()).expect("the machine is written");
+        Machine { node, _dir: dir }
+    }
+
+    /// What the real binary says of it; `profile` is what the Node's label says in life. Without the text
+    /// form, which takes a look of its own.
+    pub fn judged(&mut self, spec: NodeSpec, profile: Option<&str>) -> Said {
+        self.node.become_another(spec).expect("it is written");
+        look(self.node.root(), profile, false)
+    }
+
+    /// The same with the text form's line on the platform.
+    pub fn said(&mut self, spec: NodeSpec, profile: Option<&str>) -> Said {
+        self.node.become_another(spec).expect("it is written");
+        look(self.node.root(), profile, true)
+    }
+}
+
+/// What is said of a machine whose tree is changed before it is judged.
 pub fn judged_after(spec: NodeSpec, profile: Option<&str>, change: &dyn Fn(&Path)) -> Said {
-    look(spec, profile, false, change)
+    let machine = Machine::new(spec);
+    change(machine.node.root());
+    look(machine.node.root(), profile, false)
 }
 
-/// The same with the text form's line on the platform.
-pub fn said(spec: NodeSpec, profile: Option<&str>) -> Said {
-    look(spec, profile, true, &|_| ())
-}
-
-fn look(spec: NodeSpec, profile: Option<&str>, with_text: bool, change: &dyn Fn(&Path)) -> Said {
-    let dir = scratch();
-    Node::write(spec, dir.path()).expect("the machine is written");
-    change(dir.path());
+fn look(root: &Path, profile: Option<&str>, with_text: bool) -> Said {
     let flags = profile.map_or(Vec::new(), |name| vec!["--platform-profile", name]);
-    let (code, json) = selvage(dir.path(), &[&["check", "-o", "json"], &flags[..]].concat());
+    let (code, json) = selvage(root, &[&["check", "-o", "json"], &flags[..]].concat());
     let mut sentence = String::new();
     if with_text {
-        let (again, text) = selvage(dir.path(), &[&["check"], &flags[..]].concat());
+        let (again, text) = selvage(root, &[&["check"], &flags[..]].concat());
         assert_eq!(code, again, "both forms come to one exit status");
         sentence = paragraph(&text, "Platform: ");
     }
