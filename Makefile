@@ -103,7 +103,7 @@ lint:
 TEST_TMPDIR = $(shell [ -w /dev/shm ] && [ "$$(df --output=avail /dev/shm | tail -1)" -gt 2000000 ] && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
 # Random nodes that each law is tried on.
-LAW_NODES ?= 250
+LAW_NODES ?= 150
 # Half of them mostly wait for an agent, with bounds: several at a time, the longest first. Those that
 # only compute give way.
 COMPUTE := laws nccl_memory nccl_properties

@@ -183,8 +183,6 @@ struct Node {
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
-    /// Nothing is awaited: samples that move nothing are not judged before their time.
-    settled: bool,
     /// When the node is judged again though nothing changes.
     due: Millis,
     hold: TaintHysteresis,
@@ -231,7 +229,6 @@ impl Node {
             saved_at: clock.now(),
             save_now: false,
             full_window: false,
-            settled: false,
             due: clock.now(),
             hold: TaintHysteresis::new(config.cluster.hold_times()),
             node_seen: false,
@@ -268,7 +265,7 @@ impl Node {
                 () = &mut shutdown => return Ok(()),
                 why = supervisor.failed() => return Err(AgentError::Task(why)),
                 Ok(()) = tasks.changed() => {}
-                news = self.sampler.run_until_news() => judge = news == News::Changed || !self.settled,
+                news = self.sampler.run_until_news() => judge = news == News::Changed || self.clock.now() >= self.due,
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
                 change = self.cluster.changed() => if change == cluster::Change::Status {
                     // Shown, without a new verdict.
@@ -356,7 +353,7 @@ impl Node {
             false => Tainting::Keep,
         };
         report.taint_muted = facts.mutes.taint(wall);
-        (self.settled, self.due) = self.evaluator.next_look(&report, tainting);
+        self.due = self.evaluator.next_look(&report, tainting);
         report
     }
 

@@ -162,8 +162,8 @@ impl Evaluator {
         is_new
     }
 
-    /// Whether a report may stand until something changes, and when it is judged again even if nothing does.
-    pub fn next_look(&self, report: &Report, tainting: Tainting) -> (bool, Millis) {
+    /// When a node is judged again even if nothing changes.
+    pub fn next_look(&self, report: &Report, tainting: Tainting) -> Millis {
         let hold_settled = match tainting {
             Tainting::Want => report.state == State::Unready,
             Tainting::Clear => report.state != State::Unready,
@@ -178,7 +178,7 @@ impl Evaluator {
         let now = report.snapshot.at;
         let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
         let due = self.debouncer.next_change().unwrap_or(latest);
-        (settled, due.clamp(now.plus(SOONEST), latest))
+        due.clamp(now.plus(SOONEST), latest)
     }
 
     /// Judges a snapshot and reports the verdict with its reasons.

@@ -102,7 +102,7 @@ fn play(timeline: &Timeline) -> Played {
         }
         hold.be_patient(passes_within(&report.findings));
         let tainting = hold.update(report.state, full_window, now_at);
-        (_, due) = agent.next_look(report, tainting);
+        due = agent.next_look(report, tainting);
         let tainted = match tainting {
             Tainting::Want => true,
             Tainting::Clear => false,
