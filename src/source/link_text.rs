@@ -107,6 +107,7 @@ mod tests {
             ("40 Gb/sec (4X FDR10)", 40_000_000_000, 4, "FDR10"),
             ("120 Gb/sec (12X QDR)", 120_000_000_000, 12, "QDR"),
             ("2.5 Gb/sec (1X SDR)\n", 2_500_000_000, 1, "SDR"),
+            ("1000000 Gb/sec (4X NDR)", 1_000_000_000_000_000, 4, "NDR"),
         ] {
             let got = parse_rate(text).unwrap();
             assert_eq!(got.rate, BitsPerSec(bits), "{text}");
@@ -127,6 +128,7 @@ mod tests {
             "400 Mb/sec (4X NDR)",
             "-1 Gb/sec (4X NDR)",
             "2.55 Gb/sec (1X SDR)",
+            "1000001 Gb/sec (4X NDR)",
             "18446744073709551615 Gb/sec (4X NDR)",
             "nan Gb/sec",
         ] {

@@ -396,3 +396,18 @@ fn what_was_asked_for() {
         ),
     ]);
 }
+
+/// A job that was started again, with another number of ranks: what the first run fell back to is over.
+#[test]
+fn a_run_of_another_size_replaces_the_one_before() {
+    let second = "
+    n1:30:40 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.0.0.1<0>
+    n1:30:40 [0] NCCL INFO Using network IB
+    n1:30:40 [0] NCCL INFO comm 0xb rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 0
+    n1:30:40 [0] NCCL INFO Channel 00/0 : 7[3] -> 0[0] [receive] via NET/IB/0/GDRDMA";
+    let both = format!("{FALLBACK}{second}");
+    for (lines, fallback) in [(FALLBACK, Yes), (second, No), (both.as_str(), No)] {
+        assert_eq!(verdict(lines).tcp_fallback, fallback, "{lines}");
+    }
+    assert_eq!(log(&both).live().count(), 1);
+}

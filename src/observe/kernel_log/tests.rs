@@ -82,23 +82,47 @@ fn edges_of_many_functions_do_not_crowd_out_a_fault() {
 
 #[test]
 fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
+    // Of a GPU, a switch and a NIC.
+    let severity = Some(Severity::Fatal);
+    let sxid = Sxid {
+        code: 12028,
+        severity,
+    };
+    let of_each = |bus: &str| {
+        let what = [
+            xid(79, &format!("0000:{bus}:00")),
+            KernelEvent::new(What::Sxid(sxid.clone()), "SXid …")
+                .of_slot(Some(format!("0000:{bus}:01"))),
+            KernelEvent::new(What::Note(Note::Power), "mlx5_core said so")
+                .of_slot(Some(format!("0000:{bus}:02"))),
+        ];
+        what.into_iter()
+    };
+    let seen = |history: &History| -> Vec<String> {
+        let log = &history.kernel;
+        let devices = (log.gpus.keys())
+            .chain(log.switches.keys())
+            .chain(log.devices.keys());
+        devices.cloned().collect()
+    };
     let mut history = History::default();
     history.push(&boot("a", 1));
-    history.push_event(Millis::from_secs(2), false, &xid(79, "0000:17:00"));
+    of_each("17").for_each(|event| history.push_event(Millis::from_secs(2), false, &event));
     let memory = history.memory();
     let text = serde_json::to_string(&memory).unwrap();
     let memory: Memory = serde_json::from_str(&text).unwrap();
 
     let mut same = History::restore(memory.clone());
     same.push(&boot("a", 3));
+    assert_eq!(seen(&same), ["0000:17:00", "0000:17:01", "0000:17:02"]);
     assert_eq!(same.kernel.gpus["0000:17:00"].xids[&79].seen.count, 1);
     assert!(same.totals.xids.is_empty());
 
     // The follower may deliver what the new boot logged before the first snapshot is taken.
     let mut other = History::restore(memory);
-    other.push_event(Millis::from_secs(1), true, &xid(48, "0000:3d:00"));
+    of_each("3d").for_each(|event| other.push_event(Millis::from_secs(1), true, &event));
     other.push(&boot("b", 3));
-    assert_eq!(other.kernel.gpus.keys().collect::<Vec<_>>(), ["0000:3d:00"]);
+    assert_eq!(seen(&other), ["0000:3d:00", "0000:3d:01", "0000:3d:02"]);
     assert_eq!(other.totals.xids.len(), 1);
 }
 
