@@ -144,6 +144,8 @@ struct GrowingFile {
     records: VecDeque<Input>,
     /// Inside a line that was too long.
     skipping: bool,
+    /// What is there now does not go on where reading ended.
+    rewritten: bool,
 }
 
 impl GrowingFile {
@@ -157,6 +159,7 @@ impl GrowingFile {
             old_until: meta.len(),
             records: VecDeque::new(),
             skipping: false,
+            rewritten: false,
         })
     }
 
@@ -165,18 +168,27 @@ impl GrowingFile {
         if self.file.metadata()?.len() <= self.offset {
             return Ok(false);
         }
-        let mut chunk = vec![0; FILE_LINE_LIMIT];
-        let read = self.file.read_at(&mut chunk, self.offset)?;
-        chunk.truncate(read);
-        match memchr::memrchr(b'\n', &chunk) {
-            Some(end) => chunk.truncate(end + 1),
-            None if read < FILE_LINE_LIMIT => return Ok(false),
+        // With the end of the line before: where there is none, the file was cut and has grown again.
+        let before = usize::from(self.offset > 0 && !self.skipping);
+        let mut chunk = vec![0; before + FILE_LINE_LIMIT];
+        let read = (self.file).read_at(&mut chunk, self.offset - before as u64)?;
+        let (end, chunk) = chunk
+            .get(..read)
+            .unwrap_or_default()
+            .split_at(before.min(read));
+        if end.iter().any(|byte| *byte != b'\n') {
+            self.rewritten = true;
+            return Ok(false);
+        }
+        let chunk = match memchr::memrchr(b'\n', chunk) {
+            Some(end) => chunk.get(..=end).unwrap_or_default(),
+            None if chunk.len() < FILE_LINE_LIMIT => return Ok(false),
             None => {
-                self.offset += read as u64;
+                self.offset += chunk.len() as u64;
                 self.skipping = true;
                 return Ok(true);
             }
-        }
+        };
         for line in chunk.split_inclusive(|byte| *byte == b'\n') {
             let fresh = self.offset >= self.old_until;
             self.offset += line.len() as u64;
@@ -195,7 +207,7 @@ impl GrowingFile {
         Ok(true)
     }
 
-    /// Whether the path now holds another file, or this one became shorter: it is read from its start.
+    /// Whether the path now holds another file, or this one was cut: it is read from its start.
     fn restarted(&mut self) -> io::Result<bool> {
         // Between removal and replacement the open file may still grow; a pipe is not a log.
         let now = std::fs::metadata(&self.path).ok();
@@ -203,7 +215,7 @@ impl GrowingFile {
             return Ok(false);
         };
         let same = (now.dev(), now.ino()) == self.identity;
-        if !same || now.len() < self.offset {
+        if !same || self.rewritten || now.len() < self.offset {
             *self = Self::new(&self.path, open_file(&self.path)?)?;
             return Ok(true);
         }
@@ -265,6 +277,12 @@ mod tests {
         std::fs::write(&path, "3,5,1,-;e\n").unwrap();
         assert_eq!(next(), Input::Restarted);
         assert_eq!(next(), record("3,5,1,-;e\n", false));
+        // Cut, and longer than before when it is looked at again.
+        let longer = "3,6,1,-;ff\n3,7,1,-;gg\n";
+        std::fs::write(&path, longer).unwrap();
+        assert_eq!(next(), Input::Restarted);
+        assert_eq!(next(), record("3,6,1,-;ff\n", false));
+        assert_eq!(next(), record("3,7,1,-;gg\n", false));
         let other = dir.path().join("new");
         std::fs::write(&other, "3,6,1,-;f\n").unwrap();
         std::fs::remove_file(&path).unwrap();
