@@ -336,4 +336,44 @@ mod tests {
         }
         assert_eq!(last.generation, 4);
     }
+    #[test]
+    fn what_is_awaited_is_looked_at_each_second() {
+        let mut node = Node::infiniband();
+        let mut evaluator = Evaluator::default();
+        let mut seconds = |node: &Node, full_window: bool, tainting: Tainting| {
+            let report = evaluator.evaluate(&node.snapshot, Look::Watching { full_window });
+            let due = evaluator.next_look(&report, tainting);
+            (report.state, due.since(report.snapshot.at).as_secs())
+        };
+        let ready = State::Ready;
+        assert_eq!(
+            seconds(&node, false, Tainting::Keep),
+            (State::Unknown, 1),
+            "the start"
+        );
+        assert_eq!(
+            seconds(&node, true, Tainting::Clear),
+            (ready, 15),
+            "nothing"
+        );
+        assert_eq!(
+            seconds(&node, true, Tainting::Want),
+            (ready, 1),
+            "the taint goes"
+        );
+        let gone = node.devices.pop();
+        node.tick(1);
+        assert_eq!(
+            seconds(&node, true, Tainting::Clear),
+            (ready, 1),
+            "a device is missing"
+        );
+        node.devices.extend(gone);
+        node.tick(1);
+        assert_eq!(
+            seconds(&node, true, Tainting::Clear),
+            (ready, 15),
+            "it is back"
+        );
+    }
 }
