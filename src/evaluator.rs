@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(last.generation, 4);
     }
     #[test]
-    fn what_is_awaited_is_looked_at_each_second() {
+    fn while_something_is_awaited_the_node_is_judged_each_second() {
         let mut node = Node::infiniband();
         let mut evaluator = Evaluator::default();
         let mut seconds = |node: &Node, full_window: bool, tainting: Tainting| {

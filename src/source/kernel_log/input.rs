@@ -277,7 +277,7 @@ mod tests {
         std::fs::write(&path, "3,5,1,-;e\n").unwrap();
         assert_eq!(next(), Input::Restarted);
         assert_eq!(next(), record("3,5,1,-;e\n", false));
-        // Cut, and longer than before when it is looked at again.
+        // Cut, and longer than before by the next read.
         let longer = "3,6,1,-;ff\n3,7,1,-;gg\n";
         std::fs::write(&path, longer).unwrap();
         assert_eq!(next(), Input::Restarted);
