@@ -167,7 +167,7 @@ impl Evaluator {
         let hold_settled = match tainting {
             Tainting::Want => report.state == State::Unready,
             Tainting::Clear => report.state != State::Unready,
-            Tainting::Keep => report.full_window,
+            Tainting::Keep => true,
         };
         let mut sources = report.snapshot.sources.values();
         let settled = report.full_window
@@ -336,6 +336,7 @@ mod tests {
         }
         assert_eq!(last.generation, 4);
     }
+
     #[test]
     fn while_something_is_awaited_the_node_is_judged_each_second() {
         let mut node = Node::infiniband();

@@ -192,7 +192,8 @@ impl Row<'_> {
         let fewer = self
             .machine
             .said(never_there(nameless(spec.clone()), at), Some("none"));
-        self.tell("unknown, - 1", &fewer.outcome());
+        let told = fewer.outcome_and_sentence();
+        self.tell("unknown, - 1", &told);
         self.hold(fewer.findings.is_empty(), "fewer than nobody promised");
         // Three gVNICs beside the node's own are no fabric, unless the shape is told.
         let too_few = self.shape.fabric == Fabric::Gvnic && base.rails.len() == 4;

@@ -69,6 +69,9 @@ impl Node {
 
     /// Makes it another node: only files that differ are written.
     pub fn become_another(&mut self, spec: NodeSpec) -> io::Result<()> {
+        if spec == self.shown {
+            return Ok(());
+        }
         self.spec = spec;
         self.shown = NodeSpec::default();
         // As one tree: a file of a part that goes may be another's that comes.

@@ -17,6 +17,8 @@ def run(name: str, verbosity: int) -> tuple:
 
 
 def main() -> int:
+    # Of promtool, kubectl and cel-go: garbage is collected less often, which takes a third of their time.
+    os.environ["GOGC"] = "400"
     arguments = sys.argv[1:]
     modules = sorted(path.stem for path in pathlib.Path().glob("test_*.py"))
     names = [name for name in arguments if not name.startswith("-")] or modules
