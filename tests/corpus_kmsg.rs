@@ -100,6 +100,11 @@ const OWN: &[Row] = &[
     // NVIDIA's open kernel modules, nvidia.ko: "NVRM: Xid (PCI:%04x:%02x:%02x%s): %d, pid=%s, name=%s, …".
     ("[ 812.004211] NVRM: Xid (PCI:0000:4e:00): 79, pid=4021, name=trainer, GPU has fallen off the bus.", "xid", Some(79), Some("0000:4e:00"), Some(4021), Some("trainer"), None),
     ("NVRM: Xid (PCI:0000:4e:00): 31, pid=77, name=python3, Ch 00000010, intr 00000000. MMU Fault", "xid", Some(31), Some("0000:4e:00"), Some(77), Some("python3"), None),
+    // Of an H200 under 580.159.04, by programs that read a wild address and that trapped.
+    ("[   35.668506] NVRM: Xid (PCI:0000:00:06): 31, pid=734, name=xid31, channel 0x0000000a, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_T1_8 faulted @ 0x7f00_00000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE", "xid", Some(31), Some("0000:00:06"), Some(734), Some("xid31"), None),
+    ("[   35.999391] NVRM: Xid (PCI:0000:00:06): 43, pid=740, name=xid31, channel 0x0000000a", "xid", Some(43), Some("0000:00:06"), Some(740), Some("xid31"), None),
+    ("[   35.668497] NVRM: GPU at PCI:0000:00:06: GPU-25d60d2d-46c4-ddce-3e10-72466be70c17", "none", None, None, None, None, None),
+    ("[    1.626453] NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it.", "none", None, None, None, None, None),
     ("NVRM: Xid (PCI:0000:4e:00): 63, pid='<unknown>', name=<unknown>, Row Remapper: New row (0x1) marked for remapping", "xid", Some(63), Some("0000:4e:00"), None, None, None),
     ("NVRM: Xid (PCI:0000:4e:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "xid", Some(154), Some("0000:4e:00"), None, None, None),
     ("NVRM: Xid (PCI:0000:4e:00 GPU-I:02): 94, pid=9, name=a.out, Contained: SM (0x1).", "xid", Some(94), Some("0000:4e:00"), Some(9), Some("a.out"), None),

@@ -1,5 +1,5 @@
 //! NCCL excerpts with their expected verdicts, each through `selvage nccl`'s code: the project's own
-//! lines in `nccl_lines/`, always, and the labelled corpus in `$SELVAGE_CORPUS/nccl.jsonl`. Without that
+//! lines in `nccl_lines/`, written and recorded, always, and the labelled corpus in `$SELVAGE_CORPUS/nccl.jsonl`. Without that
 //! variable the corpus is skipped, and the test says so.
 #![allow(clippy::disallowed_methods)] // reads the corpus
 #![allow(
@@ -93,9 +93,9 @@ fn field(verdict: &Value, name: &str) -> String {
 
 #[test]
 fn every_written_case() {
-    let cases = include_str!("nccl_lines/verdicts.txt")
-        .split("\n== ")
-        .skip(1);
+    let written = include_str!("nccl_lines/verdicts.txt").split("\n== ");
+    let recorded = include_str!("nccl_lines/recorded.txt").split("\n== ");
+    let cases = written.skip(1).chain(recorded.skip(1));
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for case in cases {
         let lines: Vec<&str> = case.trim_end().lines().collect();

@@ -44,15 +44,18 @@ pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
     match &event.what {
         What::Xid(xid) => Some(xid_ruling(xid.code, &xid.detail, overrides)),
         // NVSwitch errors go by their own word; detail lines of a report carry none and add nothing.
-        What::Sxid(sxid) => Some(Ruling {
-            disposition: match sxid.severity {
-                Some(Severity::Fatal) => Disposition::Fatal,
-                _ => Disposition::Ignore,
-            },
-            class: "nvlink",
-            meaning: "NVSwitch error",
-            ..by_table(0).remedied("fabric")
-        }),
+        What::Sxid(sxid) => {
+            let (disposition, remedy) = match sxid.severity {
+                Some(Severity::Fatal) => (Disposition::Fatal, "reboot"),
+                _ => (Disposition::Ignore, "watch"),
+            };
+            Some(Ruling {
+                disposition,
+                class: "nvlink",
+                meaning: "NVSwitch error",
+                ..by_table(0).remedied(remedy)
+            })
+        }
         _ => None,
     }
 }
@@ -183,7 +186,8 @@ mod tests {
             assert!(table.remedies.contains_key(&*row.remedy), "{to:?}");
             assert!(!row.what.is_empty(), "{to:?}");
         }
-        assert!(table.remedies.contains_key("fabric"));
+        // Of NVSwitches.
+        assert!(table.remedies.contains_key("reboot") && table.remedies.contains_key("watch"));
         assert_eq!(by_table(7).meaning, "unknown Xid code");
     }
 

@@ -26,8 +26,10 @@ pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
         return Span { multi, firm: true };
     }
     let mut groups = log.groups.iter().filter(|(_, group)| !group.superseded);
-    let others = groups.any(|(key, group)| elsewhere(key.nranks, group))
-        || shifted(log.channels.gpu_numbers());
+    // Ranks that share a GPU by mistake have its number, whatever their own.
+    let others = !log.failures.contains_key(&Failure::DuplicateGpu)
+        && (groups.any(|(key, group)| elsewhere(key.nranks, group))
+            || shifted(log.channels.gpu_numbers()));
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
     let multi = others.then_some(true).or(loopback.then_some(false));
     Span { multi, firm: false }
