@@ -4,9 +4,9 @@ Prints a table with the ratios and the bars that selvage promises, then the same
 JSON (also to --json FILE). Exits 1 if a bar is missed and --check is given.
 
 What is compared: node_exporter reads every file at each scrape. selvage reads on its own timer, so
-it is run with its timers set to one period and scraped once a period: each scrape then stands for
-one full sample (state and counters of 18 ports) plus one scrape. CPU is user plus system time of the
-whole process.
+it is run with its timers set to one period and, once its first window is full, scraped once a period:
+each scrape then stands for one full sample (state and counters of 18 ports) plus one scrape. CPU is
+user plus system time of the whole process.
 
 Three comparisons, told apart in the table:
   default  the tree with every counter, selvage as it comes: it leaves closed what neither a check
@@ -185,7 +185,14 @@ def selvage(options, period=None, full=False, tree=None):
     if period:
         argv += ["--set", f"intervals.link={int(period * 1000)}ms"]
         argv += ["--set", f"intervals.counters={int(period * 1000)}ms"]
-    return Program(argv, port, settle=3.0)
+    program = Program(argv, port)
+    # Until then the node is judged each second, once.
+    deadline = time.monotonic() + 60
+    while b"selvage_full_window 1" not in program.scrape()[1]:
+        if time.monotonic() > deadline:
+            sys.exit("no full window within 60 s")
+        time.sleep(0.5)
+    return program
 
 
 def measure(options):
@@ -200,8 +207,6 @@ def measure(options):
         theirs["syscalls"] = round(sum(calls.values()) / scrapes) if calls else None
     for numbers, is_full in ((ours, False), (full, True)):
         with selvage(options, options.period, is_full) as program:
-            # The tree has just been written: its directories must have settled.
-            time.sleep(2)
             paced = per_scrape_cpu(program, options.seconds, options.period)
             numbers["cpu"], numbers["scrapes"] = paced
             calls, scrapes = program.strace(10, options.period)
@@ -227,7 +232,6 @@ def measure(options):
         with node_exporter(options, options.same_files) as program:
             same["node_exporter_cpu"], _ = per_scrape_cpu(program, options.seconds, options.period)
         with selvage(options, options.period, True, options.same_files) as program:
-            time.sleep(2)
             same["selvage_cpu"], _ = per_scrape_cpu(program, options.seconds, options.period)
         same["cpu_ratio"] = same["selvage_cpu"] / same["node_exporter_cpu"]
     result["bars"] = {

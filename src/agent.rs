@@ -405,6 +405,7 @@ impl Node {
         if by_command || by_annotation {
             tracing::info!("what this machine was at its best is forgotten: accepted as it is now");
             self.save_now = true;
+            self.due = now;
         }
         let (new, restricted) = self.sampler.restricted();
         if !(self.save_now || new || now.since(self.saved_at) >= SAVE_EVERY) {

@@ -28,6 +28,10 @@ use std::time::Duration;
 /// interval, whose samples are judged anyway. The end of a mute or of a rate's window may be this late.
 const SETTLED: Duration = Duration::from_secs(15);
 
+/// The same while something is wrong: a reset that was announced or a grace may end and make it worse, which no
+/// finding's own timing tells.
+const FAULTY: Duration = Duration::from_secs(2);
+
 /// The same while the taint, a start that settles, a hung read or a sample is waited for.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
@@ -173,10 +177,14 @@ impl Evaluator {
         let settled = report.full_window
             && hold_settled
             && !report.reasons.iter().any(|reason| reason == SETTLING)
-            && !self.history.awaits_sample()
+            && !self.history.awaits_sample(report.snapshot.at)
             && !sources.any(|health| health.stalled_since.is_some());
         let now = report.snapshot.at;
-        let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
+        let latest = now.plus(match self.debouncer.has_faults() {
+            _ if !settled => UNSETTLED,
+            true => FAULTY,
+            false => SETTLED,
+        });
         let due = self.debouncer.next_change().unwrap_or(latest);
         due.clamp(now.plus(SOONEST), latest)
     }
@@ -318,6 +326,7 @@ impl Evaluator {
 mod tests {
     use super::*;
     use crate::check::testing::Node;
+    use crate::observe::rdma::{PhysState, PortState};
 
     #[test]
     fn what_rose_between_two_verdicts_counts_in_the_second() {
@@ -375,6 +384,12 @@ mod tests {
             seconds(&node, true, Tainting::Clear),
             (ready, 15),
             "it is back"
+        );
+        node.set_state(0, PortState::Down, PhysState::Polling);
+        assert_eq!(
+            seconds(&node, true, Tainting::Clear),
+            (ready, 2),
+            "a fault is on its way"
         );
     }
 }

@@ -73,11 +73,18 @@ impl Settings {
     }
 
     /// Moment of a record on the agent's clock. A tree's log may come from another machine, whose
-    /// clock stood at `end`; without it, a record counts from when it is read.
-    fn moment(&self, item: &KmsgItem, end: Option<Millis>, now: Millis) -> Millis {
+    /// clock stood at `end`; without it, a record counts from when it is read. The kernel stamps by
+    /// local_clock, which no NTP corrects: over weeks it loses or gains minutes. Between them a record
+    /// was written after `since`, when all before it had been read, and before now.
+    fn moment(
+        &self,
+        item: &KmsgItem,
+        end: Option<Millis>,
+        (since, now): (Millis, Millis),
+    ) -> Millis {
         let stamp = Millis(item.through.place.last_ts_us.unwrap_or(0) / 1000);
         match end {
-            _ if self.live => now.min(stamp),
+            _ if self.live => stamp.max(since).min(now),
             Some(end) => now.minus(end.since(stamp)),
             None => now,
         }
@@ -131,6 +138,7 @@ fn follow<T: From<Update>>(
     let mut healthy = false;
     // What a tree holds already has an age; what is added counts from then on.
     let mut end = settings.taken_at;
+    let mut since = Millis(0);
     // Opening proves little: the log is healthy once it was read.
     let mut report_healthy = || {
         if !std::mem::replace(&mut healthy, true) {
@@ -147,7 +155,7 @@ fn follow<T: From<Update>>(
             let mut at = now;
             match &mut delivery {
                 Delivery::Item(item) => {
-                    at = settings.moment(item, end, now);
+                    at = settings.moment(item, end, (since, now));
                     if end.is_some() {
                         item.historic = now.since(at) > HISTORY;
                     }
@@ -159,6 +167,7 @@ fn follow<T: From<Update>>(
             send(Update::Read(at, delivery));
         })?;
         end = None;
+        since = began;
         report_healthy();
         let idle = follower.records == before;
         let took = idle.then(|| clock.now().since(began));
@@ -192,7 +201,7 @@ fn existing(settings: &Settings, now: Millis) -> Result<Existing, FollowError> {
     // Stamps beyond the uptime are of another boot.
     items.retain(|_| !past);
     let dated = items.into_iter().map(|mut item| {
-        let at = settings.moment(&item, end, now);
+        let at = settings.moment(&item, end, (Millis(0), now));
         item.historic = now.since(at) > HISTORY;
         (at, item)
     });
@@ -213,6 +222,7 @@ fn unfollowed<T>(error: &FollowError) -> Reading<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::kernel::{KernelEvent, Note, What};
     use crate::source::kernel_log::state::Place;
     use crate::source::testtree::TestTree;
 
@@ -267,6 +277,32 @@ mod tests {
             };
             let items = read.unwrap().1;
             assert_eq!(items.iter().map(at).collect::<Vec<_>>(), want, "{log}");
+        }
+    }
+
+    #[test]
+    fn a_record_came_after_those_that_had_been_read() {
+        let host = Host::new("/");
+        let settings = Settings::new(&host, &AgentSettings::default(), None, None, None);
+        let boot_id = String::new();
+        for (stamp, since, now, want) in [
+            (95, 90, 100, 95),
+            // The kernel's clock is a minute behind, or ahead.
+            (40, 99, 100, 99),
+            (160, 99, 100, 100),
+            // At the start nothing but the stamp is known.
+            (40, 0, 100, 40),
+        ] {
+            let place = Place::numbered(1, stamp * 1_000_000);
+            let boot_id = boot_id.clone();
+            let item = KmsgItem {
+                event: KernelEvent::new(What::Note(Note::GpuLost), "x"),
+                through: ResumeState { boot_id, place },
+                historic: false,
+            };
+            let between = (Millis::from_secs(since), Millis::from_secs(now));
+            let at = settings.moment(&item, None, between);
+            assert_eq!(at, Millis::from_secs(want), "{stamp} {since}");
         }
     }
 

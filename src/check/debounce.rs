@@ -152,6 +152,15 @@ impl Debouncer {
         moving.map(|candidate| candidate.status).max()
     }
 
+    /// Whether anything that would move the verdict waits to be raised, or is raised.
+    pub fn has_faults(&self) -> bool {
+        let counts = |entry: &Entry| entry.candidate.weight == Weight::Verdict;
+        let stands = |entry: &Entry| !matches!(entry.phase, Phase::Cleared);
+        self.entries
+            .values()
+            .any(|entry| stands(entry) && counts(entry))
+    }
+
     /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;
     /// none if time alone changes nothing.
     pub fn next_change(&self) -> Option<Millis> {

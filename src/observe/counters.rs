@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 /// One reading of each counter, by name.
 pub type Counts = BTreeMap<String, Reading<u64>>;
 
-/// Whether a counter says how much was moved, or of how many requests: no check judges that alone.
+/// Whether a counter says how much was moved, or of how many requests: no check judges that alone, but for
+/// what tells on which priority RoCE is sent.
 pub fn is_volume(name: &str) -> bool {
+    if name.contains("rdma") || name.contains("prio") {
+        return false;
+    }
     let endings = ["_data", "_packets", "_bytes", "_requests"];
     let packets = ["rx_pkts", "tx_pkts", "sent_pkts", "rcvd_pkts"];
     endings.iter().any(|ending| name.ends_with(ending)) || packets.contains(&name)

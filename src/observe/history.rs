@@ -29,6 +29,9 @@ pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
 /// devices come and go with pods.
 const MAX_DEVICES: usize = 512;
 
+/// For so long a device or GPU that is missing may yet come back: longer than resets and driver reloads take.
+const AWAITED: Duration = Duration::from_secs(600);
+
 /// Most interfaces of a port whose first neighbor is remembered: a bond's legs, which may be renamed.
 const MAX_CABLES: usize = 64;
 
@@ -220,11 +223,16 @@ impl History {
     }
 
     /// Whether more samples are awaited: to compare a fall that `link_downed` reported with the next
-    /// poll, or because a device or GPU is missing.
-    pub fn awaits_sample(&self) -> bool {
+    /// poll, or because a device or GPU has been missing for a while.
+    pub fn awaits_sample(&self, now: Millis) -> bool {
+        let awaited = |missed: u32, since: Option<Millis>| {
+            missed > 0 && since.is_none_or(|since| now.since(since) < AWAITED)
+        };
+        let mut devices = self.devices.values();
+        let mut gpus = self.gpus.values();
         self.ports.values().any(|port| port.counted_ahead.is_some())
-            || self.devices.values().any(|device| device.missed > 0)
-            || self.gpus.values().any(|gpu| gpu.missed > 0)
+            || devices.any(|device| awaited(device.missed, device.gone_since))
+            || gpus.any(|gpu| awaited(gpu.missed, gpu.gone_since))
     }
 
     fn push_dot1x(&mut self, snapshot: &Snapshot) {

@@ -327,6 +327,8 @@ impl Sampler {
             Scope::Device => unchanged.contains(subject.name.as_str()),
             Scope::Interface => netdevs.contains(&subject.name),
         };
+        let now = self.clock.now();
+        let doubted: Vec<Subject> = self.schedule.doubted(now);
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
         sources::forget(&mut self.snapshot, &devices, netdevs);
@@ -340,6 +342,12 @@ impl Sampler {
             };
             for name in names {
                 self.add(source, name);
+            }
+        }
+        // A subject that was made anew still looks for what it missed.
+        for subject in doubted {
+            if !self.schedule.in_doubt(&subject, now) {
+                self.schedule.doubt(&subject, now);
             }
         }
     }

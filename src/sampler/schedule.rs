@@ -170,6 +170,13 @@ impl Schedule {
         (self.slots.get(subject)).is_some_and(|slot| slot.extra.iter().any(|at| *at > soon))
     }
 
+    /// The subjects that are looked at again out of doubt.
+    pub fn doubted(&self, now: Millis) -> Vec<Subject> {
+        let doubted = self.slots.keys();
+        let doubted = doubted.filter(|subject| self.in_doubt(subject, now));
+        doubted.cloned().collect()
+    }
+
     /// Whether an event woke the subject a moment ago, or it is being read again out of doubt.
     pub fn is_woken(&self, subject: &Subject) -> bool {
         (self.slots.get(subject)).is_some_and(|slot| !slot.extra.is_empty())

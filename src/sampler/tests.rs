@@ -98,6 +98,20 @@ async fn what_an_earlier_run_saw_is_looked_for_before_the_first_window_ends() {
 }
 
 #[tokio::test]
+async fn a_missing_gpu_is_still_looked_for_when_other_devices_change() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, devices());
+    let bus = Subject::new("pci", "");
+    let now = sampler.clock.now();
+    sampler.schedule.doubt(&bus, now);
+    tree.mlx5("mlx5_1", "0000:15:02.0", "0000:1a:00.0");
+    sampler.host = Arc::new(tree.host());
+    read(&mut sampler, devices());
+    assert!(sampler.schedule.in_doubt(&bus, now));
+}
+
+#[tokio::test]
 async fn a_device_that_leaves_while_it_is_read_is_looked_for_at_once() {
     let tree = tree();
     let mut sampler = sampler(tree.host());

@@ -1,7 +1,9 @@
 //! One line as a container runtime keeps it, without the frame: CRI (`TIME STREAM P|F TEXT`,
 //! kubelet's pkg/kubelet/kuberuntime/logs) or Docker's json-file. Any other line is its own text.
 
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// What stands around a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,7 +55,8 @@ fn cri(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
     Some((frame, rest.get(end + 1..).unwrap_or_default().into()))
 }
 
-/// `{"log":"...\n","stream":"stdout","time":"..."}`.
+/// `{"log":"...\n","stream":"stdout","time":"..."}`, with `attrs` where the daemon is asked for them. Log
+/// shippers write the same with more fields: whole lines, without their end, perhaps in CRI's frame.
 fn docker_json(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
     #[derive(serde::Deserialize)]
     struct Entry<'a> {
@@ -62,13 +65,26 @@ fn docker_json(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
         stream: Option<&'a str>,
         #[serde(borrow, default)]
         time: Option<&'a str>,
+        #[serde(default, rename = "attrs")]
+        _attrs: IgnoredAny,
+        #[serde(flatten)]
+        shippers: BTreeMap<String, IgnoredAny>,
     }
     let entry: Entry<'_> = serde_json::from_slice(line).ok()?;
     let mut text = entry.log.into_bytes();
+    let ends = text.pop_if(|last| *last == b'\n').is_some();
+    if let Some((inner, text)) = cri(&text) {
+        let frame = Frame {
+            time: entry.time,
+            stderr: inner.stderr,
+            partial: inner.partial && entry.time.is_some(),
+        };
+        return Some((frame, text.into_owned().into()));
+    }
     let frame = Frame {
         time: entry.time,
         stderr: entry.stream == Some("stderr"),
-        partial: text.pop_if(|last| *last == b'\n').is_none(),
+        partial: !ends && entry.shippers.is_empty(),
     };
     Some((frame, text.into()))
 }
@@ -107,6 +123,23 @@ mod tests {
             };
             assert_eq!(frame, want, "{line}");
         }
+    }
+
+    #[test]
+    fn log_shippers_write_whole_lines() {
+        let time = "2024-05-01T12:00:00Z";
+        for line in [
+            r#"{"date":1714557600.1,"stream":"stdout","logtag":"F","log":"a b","kubernetes":{"pod_name":"t"}}"#,
+            r#"{"log":"a b","@timestamp":"2024-05-01T12:00:00Z"}"#,
+            &format!(r#"{{"log":"{time} stdout F a b","time":"{time}"}}"#),
+            &format!(r#"{{"log":"{time} stdout P a b","date":1}}"#),
+        ] {
+            let (frame, got) = unframe(line.as_bytes());
+            assert_eq!((frame.partial, &*got), (false, b"a b".as_slice()), "{line}");
+        }
+        let attrs =
+            r#"{"log":"half","stream":"stdout","attrs":{"a":"b"},"time":"2024-05-01T12:00:00Z"}"#;
+        assert!(unframe(attrs.as_bytes()).0.partial);
     }
 
     #[test]

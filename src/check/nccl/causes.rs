@@ -101,11 +101,11 @@ fn uses_verbs(log: &NcclLog) -> bool {
     log.channels.net(Net::Ib) > 0 || log.live().any(|p| p.net() == Some(Net::Ib))
 }
 
-/// Whether TCP uses an interface of containers, bridges or tunnels.
+/// Whether TCP uses interfaces of containers, bridges or tunnels alone.
 fn on_inner_interface(log: &NcclLog) -> bool {
     const INNER: [&str; 7] = ["docker", "virbr", "veth", "br-", "cni", "flannel", "lo"];
     let inner = |name: &String| INNER.iter().any(|start| name.starts_with(start));
-    log.interfaces.iter().any(inner)
+    !log.interfaces.is_empty() && log.interfaces.iter().all(inner)
 }
 
 /// What each cause means, and what to do: `NAME: TEXT`.

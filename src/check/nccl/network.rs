@@ -193,7 +193,11 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     // connection was made.
     let mut processes = log.processes.values();
     let plugin = processes.any(|process| process.ib_plugin && !process.ib_none);
-    let fallback = match configured(log, context) {
+    // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
+    let said =
+        |process: &Process| process.ib_disabled || process.asks_socket || process.fast_socket;
+    let said = log.live().any(said) || context.wants_sockets() || context.disables_verbs();
+    let fallback = match said && configured(log, context) {
         true => Fallback::Configured,
         false if plugin && log.channels.any() => Fallback::No,
         false => Fallback::Unknown,

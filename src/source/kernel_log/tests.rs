@@ -126,6 +126,14 @@ fn what_lines_mean() {
             FatalSensor,
         ),
         (
+            "print_health:819:(pid 0): Fatal error detected",
+            FatalSensor,
+        ),
+        (
+            "print_health_info:423:(pid 0): PCI slot 1 is unavailable",
+            DeviceError,
+        ),
+        (
             "poll_health:801:(pid 0): device's health compromised - x",
             HeartbeatLost,
         ),

@@ -46,7 +46,8 @@ fn environment(text: &str) -> Option<Event<'_>> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;
     }
-    let value = value.trim();
+    // A quote of a logger that put a tag before the line.
+    let value = value.trim().trim_end_matches(['"', '\'']);
     Some(Event::Env {
         name,
         value: value.strip_suffix('.').unwrap_or(value),

@@ -14,7 +14,11 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str))
         let between = line.get(before..at).unwrap_or_default();
         let found = who(between, level).filter(|(who, start)| {
             let before = between.get(..*start).unwrap_or_default();
-            !(who.host.starts_with('`') || quotes(before))
+            // A sentence that ends in the mark.
+            let empty = line
+                .get(at + MARK..)
+                .is_none_or(|rest| rest.trim().is_empty());
+            !(who.host.starts_with('`') || quotes(before) || who.pid.is_none() && empty)
         });
         if let Some((who, start)) = found {
             if let Some((who, level, from, quote)) = open {
@@ -124,6 +128,15 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             };
             return Some((who, 0));
         }
+        // `host [0] NCCL INFO …`: the process was removed.
+        if info && is_host(left.trim()) {
+            let who = Who {
+                host: left.trim(),
+                device: device.parse().ok(),
+                ..Who::default()
+            };
+            return Some((who, 0));
+        }
         // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
         if without_tags(left).is_empty() {
             return Some((Who::default(), left.len()));
@@ -228,6 +241,12 @@ fn without_tags(text: &str) -> &str {
     }
 }
 
+/// Whether a text is one word that can be a host's name.
+fn is_host(text: &str) -> bool {
+    let of_name = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    text.bytes().all(of_name) && text.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
 }
@@ -253,6 +272,7 @@ mod tests {
             ("node:***:*** [3] NCCL INFO m", "node", None, None),
             ("<masked>:8:9 [5] NCCL INFO m", "<masked>", Some(8), Some(9)),
             ("n1:10 [0] NCCL INFO m", "n1", Some(10), None),
+            ("gpu-1.a [0] NCCL INFO m", "gpu-1.a", None, None),
             (
                 "[1,26]<stdout>:n1:10:12 [0] NCCL INFO m",
                 "n1",

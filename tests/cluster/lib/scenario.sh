@@ -231,12 +231,14 @@ second_image() { # TAG
     echo "selvage:$1"
 }
 
-# A node without a kubelet, which only counts (for a budget); `clean` removes it.
+# A node without a kubelet, which only counts (for a budget); `clean` removes it. Without a Ready condition the
+# node controller of 1.20 panics after a minute (node_lifecycle_controller.go, doNoExecuteTaintingPass).
 extra_node() { # NAME [LABEL=VALUE...]
     local name=$1
     shift
     jq -n --arg name "$name" '{apiVersion: "v1", kind: "Node", metadata: {name: $name,
-        labels: ([$ARGS.positional[] | capture("^(?<key>[^=]+)=(?<value>.*)$")] | from_entries)}}' --args "$@" | kube apply -f -
+        labels: ([$ARGS.positional[] | capture("^(?<key>[^=]+)=(?<value>.*)$")] | from_entries)},
+        status: {conditions: [{type: "Ready", status: "True"}]}}' --args "$@" | kube apply -f -
 }
 
 # deploy OVERLAY TREE [NAME=VALUE...]: the shipped manifests, `kubectl apply -k`.

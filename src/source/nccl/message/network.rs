@@ -90,8 +90,8 @@ const PLUGIN: &[Rule] = &[
     ("", not_loaded),
 ];
 
-/// The library that is searched for where NCCL_NET_PLUGIN is not set.
-const DEFAULT_PLUGIN: &str = "libnccl-net.so";
+/// Starts of plugins' files, NCCL's and RCCL's.
+const PLUGINS: [&str; 2] = ["libnccl-net", "librccl-net"];
 
 /// What the dynamic linker says of a plugin: its file is missing, which is normal unless a setting names
 /// it, or the file is there and a library or symbol that it needs is not.
@@ -111,13 +111,17 @@ fn not_loaded(said: &str) -> Option<Event<'_>> {
 }
 
 fn is_plugin(file: &str) -> bool {
-    file.starts_with("libnccl-net")
+    PLUGINS.iter().any(|start| file.starts_with(start))
 }
 
-/// A file that was not found; only a requested one is missed.
+/// A file that was not found; only a requested one is missed, not that which is searched for where
+/// NCCL_NET_PLUGIN is not set.
 fn no_plugin(file: &str) -> Option<Event<'_>> {
+    let mut of_plugin = PLUGINS.iter().filter_map(|start| file.strip_prefix(start));
+    let unasked = of_plugin.any(|rest| matches!(rest, ".so" | "-none.so"));
     Some(match file {
-        "" | DEFAULT_PLUGIN | "none" | "libnccl-net-none.so" => Event::NoPlugin,
+        "" | "none" => Event::NoPlugin,
+        _ if unasked => Event::NoPlugin,
         file => Event::PluginNotFound(file),
     })
 }
