@@ -63,7 +63,7 @@ pub struct KmsgFollower {
     /// The way that was taken.
     pub way: Way,
     input: Box<dyn RecordInput>,
-    /// No earlier run left a resume point.
+    /// No earlier run left a resume point, and what the log held has not been read through.
     first_start: bool,
     /// Records up to this number were handled before.
     seen_through: Option<u64>,
@@ -164,6 +164,8 @@ impl KmsgFollower {
                 deliver(Delivery::Item(Box::new(item)));
             }
         }
+        // What comes from now on is news, whatever the kernel's clock says.
+        self.first_start = false;
         if self.lost > 0 {
             deliver(Delivery::Lost(std::mem::take(&mut self.lost)));
         }
