@@ -128,14 +128,9 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             };
             return Some((who, 0));
         }
-        // `host [0] NCCL INFO …`: the process was removed.
-        if info && is_host(left.trim()) {
-            let who = Who {
-                host: left.trim(),
-                device: device.parse().ok(),
-                ..Who::default()
-            };
-            return Some((who, 0));
+        // `node [0] NCCL INFO …`: the process was removed, and the word may be a rank's name as well.
+        if info && is_word(left.trim()) {
+            return Some((Who::default(), 0));
         }
         // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
         if without_tags(left).is_empty() {
@@ -241,8 +236,8 @@ fn without_tags(text: &str) -> &str {
     }
 }
 
-/// Whether a text is one word that can be a host's name.
-fn is_host(text: &str) -> bool {
+/// Whether a text is one word that can be a name.
+fn is_word(text: &str) -> bool {
     let of_name = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     text.bytes().all(of_name) && text.bytes().any(|b| b.is_ascii_alphabetic())
 }
@@ -272,7 +267,7 @@ mod tests {
             ("node:***:*** [3] NCCL INFO m", "node", None, None),
             ("<masked>:8:9 [5] NCCL INFO m", "<masked>", Some(8), Some(9)),
             ("n1:10 [0] NCCL INFO m", "n1", Some(10), None),
-            ("gpu-1.a [0] NCCL INFO m", "gpu-1.a", None, None),
+            ("gpu-1.a [0] NCCL INFO m", "", None, None),
             (
                 "[1,26]<stdout>:n1:10:12 [0] NCCL INFO m",
                 "n1",
