@@ -344,7 +344,7 @@ impl Sampler {
                 self.add(source, name);
             }
         }
-        // A subject that was made anew still looks for what it missed.
+        // A new subject still looks for what the one before missed.
         for subject in doubted {
             if !self.schedule.in_doubt(&subject, now) {
                 self.schedule.doubt(&subject, now);

@@ -170,7 +170,7 @@ impl Schedule {
         (self.slots.get(subject)).is_some_and(|slot| slot.extra.iter().any(|at| *at > soon))
     }
 
-    /// The subjects that are looked at again out of doubt.
+    /// The subjects that have more looks to come out of doubt.
     pub fn doubted(&self, now: Millis) -> Vec<Subject> {
         let doubted = self.slots.keys();
         let doubted = doubted.filter(|subject| self.in_doubt(subject, now));
