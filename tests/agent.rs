@@ -547,6 +547,10 @@ fn check_asks_a_running_agent() {
     let verdict = |status: i32| {
         until("verdict of the agent", || {
             let (code, json, complaint) = check(&agent.address, &["-o", "json", &token]);
+            // The agent of a busy machine.
+            if complaint.contains("no answer within") {
+                return None;
+            }
             assert_eq!(complaint, "");
             let report: Value = serde_json::from_str(&json).expect("JSON");
             (code == Some(status)).then_some(report)

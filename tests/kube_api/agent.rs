@@ -202,7 +202,8 @@ fn a_server_that_never_answers_holds_up_nothing() {
             asked.elapsed()
         })
         .max();
-    assert!(slowest < Some(Duration::from_secs(2)), "{slowest:?}");
+    // A busy machine's may take seconds; one that waits for the server takes as long as its requests may.
+    assert!(slowest < Some(Duration::from_secs(8)), "{slowest:?}");
     // The node is looked at all the while.
     let port = [("device", "mlx5_4"), ("port", "1")];
     rig.node
