@@ -186,7 +186,7 @@ def selvage(options, period=None, full=False, tree=None):
         argv += ["--set", f"intervals.link={int(period * 1000)}ms"]
         argv += ["--set", f"intervals.counters={int(period * 1000)}ms"]
     program = Program(argv, port)
-    # Until then the node is judged each second, once.
+    # While it starts it judges the node each second.
     deadline = time.monotonic() + 60
     while b"selvage_full_window 1" not in program.scrape()[1]:
         if time.monotonic() > deadline:

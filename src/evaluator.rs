@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between reports while nothing changes and no finding is due: longer than the counters'
-/// interval, whose samples are judged anyway. The end of a mute or of a rate's window may be this late.
+/// Time between judgements while nothing changes and no finding is due. The end of a mute or of a rate's
+/// window may be this late.
 const SETTLED: Duration = Duration::from_secs(15);
 
 /// The same while something is wrong: a reset that was announced or a grace may end and make it worse, which no

@@ -74,8 +74,8 @@ impl Settings {
 
     /// Moment of a record on the agent's clock. A tree's log may come from another machine, whose
     /// clock stood at `end`; without it, a record counts from when it is read. The kernel stamps by
-    /// local_clock, which no NTP corrects: over weeks it loses or gains minutes. Between them a record
-    /// was written after `since`, when all before it had been read, and before now.
+    /// local_clock, which no NTP corrects: over weeks it loses or gains minutes. But a record
+    /// is not older than `since`, when all that was there had been read, nor younger than now.
     fn moment(
         &self,
         item: &KmsgItem,

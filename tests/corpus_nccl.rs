@@ -1,6 +1,6 @@
 //! NCCL excerpts with their expected verdicts, each through `selvage nccl`'s code: the project's own
-//! lines in `nccl_lines/`, written and recorded, always, and the labelled corpus in `$SELVAGE_CORPUS/nccl.jsonl`. Without that
-//! variable the corpus is skipped, and the test says so.
+//! lines in `nccl_lines/`, written and recorded, always, and the labelled corpus in
+//! `$SELVAGE_CORPUS/nccl.jsonl`. Without that variable the corpus is skipped, and the test says so.
 #![allow(clippy::disallowed_methods)] // reads the corpus
 #![allow(
     clippy::unwrap_used,

@@ -223,7 +223,7 @@ impl History {
     }
 
     /// Whether more samples are awaited: to compare a fall that `link_downed` reported with the next
-    /// poll, or because a device or GPU has been missing for a while.
+    /// poll, or because a device or GPU is missing and may yet come back.
     pub fn awaits_sample(&self, now: Millis) -> bool {
         let awaited = |missed: u32, since: Option<Millis>| {
             missed > 0 && since.is_none_or(|since| now.since(since) < AWAITED)

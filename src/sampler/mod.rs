@@ -328,7 +328,7 @@ impl Sampler {
             Scope::Interface => netdevs.contains(&subject.name),
         };
         let now = self.clock.now();
-        let doubted: Vec<Subject> = self.schedule.doubted(now);
+        let doubted = self.schedule.doubted(now);
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
         sources::forget(&mut self.snapshot, &devices, netdevs);

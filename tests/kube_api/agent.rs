@@ -195,15 +195,17 @@ fn a_server_that_never_answers_holds_up_nothing() {
     until("a write that stalls", || {
         rig.api.writes().last().is_some_and(|seen| seen.code == 0)
     });
-    let slowest = (0..50)
+    let mut took: Vec<Duration> = (0..50)
         .map(|_| {
             let asked = Instant::now();
             assert_eq!(get(&rig.agent.address, "/metrics").0, 200);
             asked.elapsed()
         })
-        .max();
-    // A busy machine's may take seconds; one that waits for the server takes as long as its requests may.
-    assert!(slowest < Some(Duration::from_secs(8)), "{slowest:?}");
+        .collect();
+    took.sort();
+    // On a busy machine a few take seconds; one that waits for the server takes as long as its requests may.
+    assert!(took[45] < Duration::from_secs(2), "{took:?}");
+    assert!(took[49] < Duration::from_secs(8), "{took:?}");
     // The node is looked at all the while.
     let port = [("device", "mlx5_4"), ("port", "1")];
     rig.node

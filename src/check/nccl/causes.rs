@@ -36,7 +36,7 @@ pub(super) fn causes(
         && (log.channels.net(Net::Socket) > 0 || any(|p| p.net() == Some(Net::Socket)));
     let mut causes = Vec::new();
     if judged.tcp_fallback == Fallback::Configured {
-        causes.extend(settings(log, context));
+        causes.extend(settings(log, context, true));
     }
     // A node without verbs finds none; that matters only if the job needs the network.
     let missed = tcp || multi;
@@ -67,12 +67,14 @@ pub(super) fn causes(
     causes
 }
 
-/// The settings that ask for TCP.
-pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>) -> Vec<Cause> {
+/// The settings that ask for TCP. `printed`: also those that only a printed command line shows.
+pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
-    let sockets = any(|p| p.asks_socket) || log.printed_socket || context.wants_sockets();
+    let printed_socket = printed && log.printed_socket;
+    let printed_ib_off = printed && log.printed_ib_off;
+    let sockets = any(|p| p.asks_socket) || printed_socket || context.wants_sockets();
     let fast_socket = any(|p| p.fast_socket || p.chosen == Some(Net::FastSocket));
-    let verbs_off = any(|p| p.ib_disabled) || log.printed_ib_off || context.disables_verbs();
+    let verbs_off = any(|p| p.ib_disabled) || printed_ib_off || context.disables_verbs();
     let all = [
         (sockets, Failure::NetSocket),
         (fast_socket, Failure::FastSocket),

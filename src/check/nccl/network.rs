@@ -194,10 +194,8 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     let mut processes = log.processes.values();
     let plugin = processes.any(|process| process.ib_plugin && !process.ib_none);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
-    let said =
-        |process: &Process| process.ib_disabled || process.asks_socket || process.fast_socket;
-    let said = log.live().any(said) || context.wants_sockets() || context.disables_verbs();
-    let fallback = match said && configured(log, context) {
+    let acted_on = !causes::settings(log, context, false).is_empty();
+    let fallback = match acted_on && configured(log, context) {
         true => Fallback::Configured,
         false if plugin && log.channels.any() => Fallback::No,
         false => Fallback::Unknown,
@@ -220,7 +218,7 @@ fn ofi_over_tcp(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
 /// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine where a plugin serves the network, which
 /// ignores it: if that plugin failed or is missing, or was requested, it is not a reason for TCP.
 fn configured(log: &NcclLog, context: &JobContext<'_>) -> bool {
-    let settings = causes::settings(log, context);
+    let settings = causes::settings(log, context, true);
     let verbs_off = settings.contains(&Failure::IbDisabled);
     let sockets = settings.len() > usize::from(verbs_off) || log.channels.net(Net::FastSocket) > 0;
     let plugin = log.live().any(|process| process.plugin_failed)

@@ -46,8 +46,7 @@ fn environment(text: &str) -> Option<Event<'_>> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;
     }
-    // A quote of a logger that put a tag before the line.
-    let value = value.trim().trim_end_matches(['"', '\'']);
+    let value = value.trim();
     Some(Event::Env {
         name,
         value: value.strip_suffix('.').unwrap_or(value),

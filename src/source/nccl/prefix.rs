@@ -15,10 +15,8 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str))
         let found = who(between, level).filter(|(who, start)| {
             let before = between.get(..*start).unwrap_or_default();
             // A sentence that ends in the mark.
-            let empty = line
-                .get(at + MARK..)
-                .is_none_or(|rest| rest.trim().is_empty());
-            !(who.host.starts_with('`') || quotes(before) || who.pid.is_none() && empty)
+            let ends = || line.get(at + MARK..).unwrap_or_default().trim().is_empty();
+            !(who.host.starts_with('`') || quotes(before) || who.pid.is_none() && ends())
         });
         if let Some((who, start)) = found {
             if let Some((who, level, from, quote)) = open {
@@ -73,7 +71,9 @@ fn message(line: &str, from: usize, end: usize, quote: Option<char>) -> &str {
     let bytes = message.as_bytes();
     // Ray merges equal lines; JSON loggers quote.
     let repeated = find!(bytes, " [repeated ");
-    let quoted = quote == Some('"') || line.starts_with('{');
+    let before = line.as_bytes().get(..from).unwrap_or_default();
+    let is_open = || memchr::memchr_iter(b'"', before).count() % 2 == 1;
+    let quoted = quote == Some('"') || line.starts_with('{') || is_open();
     let closing = quoted.then(|| memchr::memchr(b'"', bytes));
     let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
     let behind = [repeated, closing.flatten(), newline];

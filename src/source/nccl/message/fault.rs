@@ -82,8 +82,8 @@ pub(in crate::source::nccl) fn ucx(line: &str) -> Option<Event<'_>> {
 
 /// Classifies an INFO that is not otherwise known: some versions report failures without a warning.
 pub(super) fn info(text: &str) -> Option<Event<'_>> {
-    const AS_INFO: &str = "Failed to open libibverbs|Could not open libibverbs|Unable to open device|ibv_open_device failed|\
-        No IP interface found|Error: network |ibv_reg_dmabuf_mr failed|failed to extend /dev/shm";
+    const AS_INFO: &str = "Failed to open libibverbs|Could not open libibverbs|Unable to open device|\
+        ibv_open_device failed|No IP interface found|Error: network |ibv_reg_dmabuf_mr failed|failed to extend /dev/shm";
     static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
