@@ -28,8 +28,8 @@ use std::time::Duration;
 /// window may be this late.
 const SETTLED: Duration = Duration::from_secs(15);
 
-/// The same while something is wrong: a reset that was announced or a grace may end and make it worse, which no
-/// finding's own timing tells.
+/// The same while something is wrong and the verdict can get worse: a reset that was announced or a grace may
+/// end, which no finding's own timing tells.
 const FAULTY: Duration = Duration::from_secs(2);
 
 /// The same while the taint, a start that settles, a hung read or a sample is waited for.
@@ -180,7 +180,8 @@ impl Evaluator {
             && !self.history.awaits_sample(report.snapshot.at)
             && !sources.any(|health| health.stalled_since.is_some());
         let now = report.snapshot.at;
-        let latest = now.plus(match self.debouncer.has_faults() {
+        let may_worsen = report.state != State::Unready && self.debouncer.has_faults();
+        let latest = now.plus(match may_worsen {
             _ if !settled => UNSETTLED,
             true => FAULTY,
             false => SETTLED,
@@ -391,5 +392,12 @@ mod tests {
             (ready, 2),
             "a fault is on its way"
         );
+        let mut last = (ready, 0);
+        for _ in 0..200 {
+            node.tick(1);
+            (0..8).for_each(|i| node.set_state(i, PortState::Down, PhysState::Polling));
+            last = seconds(&node, true, Tainting::Want);
+        }
+        assert_eq!(last, (State::Unready, 15), "it cannot get worse");
     }
 }

@@ -33,8 +33,9 @@ defaults! {
         refill: Duration = Duration::from_secs(30),
         /// While the taint is withheld, the budget is asked again after the first, at last the second.
         budget_backoff: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60)),
-        /// Wait while another node counts the group, or the ledger is contended.
-        busy: Duration = Duration::from_millis(400),
+        /// The same while another node counts the group, or the ledger is contended: a thousand nodes that
+        /// wait would hold up the one that counts.
+        busy: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(8)),
     }
 }
 

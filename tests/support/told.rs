@@ -25,7 +25,7 @@ pub fn short() -> Limits {
         backoff: (ms(20), ms(100)),
         message_every: ms(100),
         budget_backoff: (ms(30), ms(60)),
-        busy: ms(20),
+        busy: (ms(20), ms(20)),
         forbidden: (ms(20), ms(100)),
         ..Limits::default()
     }

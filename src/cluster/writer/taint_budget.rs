@@ -30,6 +30,8 @@ pub(super) struct TaintBudget {
     /// Why the last request for a slot was refused.
     refusal: Option<Refusal>,
     backoff: ExponentialBackoff,
+    /// Waits while other nodes write the ledger.
+    busy: ExponentialBackoff,
 }
 
 /// The value of the metric's label `reason`, and the sentence that the condition's message begins with.
@@ -52,6 +54,7 @@ impl TaintBudget {
             recorded_in: None,
             refusal: None,
             backoff: rate_limit::backoff(limits.budget_backoff),
+            busy: rate_limit::backoff(limits.busy),
         }
     }
 }
@@ -106,6 +109,7 @@ impl Writer {
     fn forget_refusals(&mut self) {
         self.budget.refusal = None;
         self.budget.backoff.reset();
+        self.budget.busy.reset();
         self.gates.close(Gate::Slot, Duration::ZERO);
     }
 
@@ -122,8 +126,9 @@ impl Writer {
                     self.forget_refusals();
                     return Ok(true);
                 }
-                Slot::Busy => self.limits.busy.mul_f64(0.5 + fastrand::f64()),
+                Slot::Busy => self.budget.busy.next().unwrap_or_default(),
                 Slot::Refused(refusal) => {
+                    self.budget.busy.reset();
                     self.budget.refusal = Some(refusal);
                     self.budget.backoff.next().unwrap_or_default()
                 }
