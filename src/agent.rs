@@ -403,7 +403,8 @@ impl Node {
             self.evaluator.forget();
         }
         if by_command || by_annotation {
-            tracing::info!("what this machine was at its best is forgotten: accepted as it is now");
+            tracing::info!("machine accepted as it is now; remembered best values dropped");
+            self.hold.adopted = false;
             self.save_now = true;
             self.due = now;
         }

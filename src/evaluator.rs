@@ -14,7 +14,6 @@ use crate::check::{
 };
 use crate::observe::history::{History, Memory};
 use crate::observe::node_resources::NodeResources;
-use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::history::VerdictHistory;
 use crate::readiness::{self, FoldInputs, SETTLING, State, Verdict};
@@ -74,7 +73,7 @@ struct Judged {
     resources: Vec<allocatable::Resource>,
     gpudirect: GpuDirectVerdict,
     rails: BTreeSet<PortKey>,
-    /// Number of rails that are InfiniBand.
+    /// Number of rails that need a subnet manager.
     infiniband: usize,
     no_fabric: bool,
     /// Whether rails have not been up for their settle time or may still appear, as what they may
@@ -84,15 +83,15 @@ struct Judged {
 
 impl Judged {
     fn of(context: &Context<'_>) -> Self {
-        let layers = context.rails().map(|rail| rail.port.link_layer);
         Judged {
             candidates: check::run_all(context),
             resources: allocatable::resources(context),
             gpudirect: GpuDirectVerdict::clone(&context.gpudirect_verdict),
             rails: context.rails().map(|rail| rail.key.clone()).collect(),
-            infiniband: layers
-                .filter(|layer| *layer == LinkLayer::Infiniband)
-                .count(),
+            infiniband: (context
+                .rails()
+                .filter(|rail| link_state::needs_manager(rail)))
+            .count(),
             no_fabric: no_fabric::is_certain(context),
             fresh: (link_state::rails_settle(context) || device_missing::rails_come(context))
                 .then_some(Status::Degraded),
@@ -180,12 +179,13 @@ impl Evaluator {
             && !self.history.awaits_sample(report.snapshot.at)
             && !sources.any(|health| health.stalled_since.is_some());
         let now = report.snapshot.at;
-        let may_worsen = report.state != State::Unready && self.debouncer.has_faults();
-        let latest = now.plus(match may_worsen {
-            _ if !settled => UNSETTLED,
-            true => FAULTY,
-            false => SETTLED,
-        });
+        let latest = now.plus(
+            match report.state != State::Unready && self.debouncer.has_faults() {
+                _ if !settled => UNSETTLED,
+                true => FAULTY,
+                false => SETTLED,
+            },
+        );
         let due = self.debouncer.next_change().unwrap_or(latest);
         due.clamp(now.plus(SOONEST), latest)
     }

@@ -141,7 +141,7 @@ impl fmt::Display for BitsPerSec {
     }
 }
 
-/// Milliseconds on the node's monotonic clock (`CLOCK_BOOTTIME` where live): the only time that
+/// Milliseconds on the node's monotonic clock (`CLOCK_MONOTONIC` where live): the only time that
 /// checks use. Wall time is for display.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,

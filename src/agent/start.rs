@@ -67,7 +67,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let own = Arc::clone(&host);
     let of_tree = move || (!own.is_live()).then(|| machine::uptime(&own)).flatten();
     let uptime = blocking::ask("uptime", of_tree);
-    let state = StateDir::new(config.agent.state_dir.as_deref());
+    let mut state = StateDir::new(config.agent.state_dir.as_deref());
     let own = state.clone();
     let saved = blocking::ask("saved", move || {
         if keep {
@@ -78,7 +78,8 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let (boot_id, uptime, saved) = tokio::join!(
         tokio::time::timeout(patience, boot_id),
         tokio::time::timeout(patience, uptime),
-        tokio::time::timeout(patience, saved),
+        // Without its memory, a node that lost a rail looks well: a slow disk is given longer.
+        tokio::time::timeout(patience * 6, saved),
     );
     if boot_id.is_err() {
         tracing::warn!(
@@ -86,7 +87,8 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
         );
     }
     if saved.is_err() {
-        tracing::warn!("the state file could not be read in time; starting without it");
+        tracing::warn!("the state file could not be read in time; neither used nor overwritten");
+        state = StateDir::new(None);
     }
     Found {
         uptime: uptime.ok().flatten().flatten(),

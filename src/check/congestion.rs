@@ -63,14 +63,17 @@ fn share(track: &Track) -> Option<f64> {
 }
 
 fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
-    let (policy, port) = (&counters.context.policy.congestion, counters.port);
-    let judge = |(priority, statistic, track)| {
+    let (context, port) = (counters.context, counters.port);
+    let policy = &context.policy.congestion;
+    let read_at = (port.port.netdev.as_ref()).and_then(|name| context.history.ethtool_at.get(name));
+    let judge = |(priority, statistic, track): (_, _, &Track)| {
         let (part, direction, what) = match statistic {
             "tx_pause_micros" => ("tx", "transmit", "sends pause"),
             "rx_pause_micros" => ("rx", "receive", "is paused by the fabric"),
             _ => return None,
         };
-        let share = share(track)?;
+        // PFC that was switched off takes the statistic with it.
+        let share = share(track).filter(|_| track.last_at().as_ref() == read_at)?;
         let (reason, raise_after) = if share > policy.storm {
             ("PfcStorm", policy.storm_raise_after)
         } else if share > policy.pressure {

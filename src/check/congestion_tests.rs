@@ -89,6 +89,12 @@ fn a_storm_that_ends_ends() {
     node.set_ethtool(0, &micros(0, 9_000_000));
     node.tick(0);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    // PFC was switched off.
+    let mut node = sampled(10, &micros(0, 0), &micros(0, 9_000_000));
+    node.tick(10);
+    node.set_ethtool(0, &[("global.rx_pause_frames", 0)]);
+    node.tick(0);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
 
 #[test]

@@ -274,20 +274,8 @@ impl<'a> Context<'a> {
 
     /// Increase above the limit, if there is one.
     pub fn above(&self, track: Option<&Track>, limit: Limit) -> Option<Increase> {
-        let increase = self.increase_since(track?, limit.within.0, None)?;
+        let increase = track?.increase(Window::last(limit.within.0, self.now))?;
         (increase.by > limit.more_than).then_some(increase)
-    }
-
-    /// Increase within the last `length`, and after `since`.
-    pub fn increase_since(
-        &self,
-        track: &Track,
-        length: Duration,
-        since: Option<Millis>,
-    ) -> Option<Increase> {
-        let length = since.map_or(length, |since| length.min(self.now.since(since)));
-        let increase = track.increase(Window::last(length, self.now));
-        increase.filter(|_| !length.is_zero())
     }
 
     /// Name of a device that may be gone.

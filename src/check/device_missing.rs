@@ -238,13 +238,13 @@ pub(crate) fn rails_come(context: &Context<'_>) -> bool {
 }
 
 /// How many rails are there. [`promised`](super::allocatable) holds them against the shape's number.
-pub const RAILS: Attribute = Attribute {
-    name: "rails",
-    reasons: &[
+pub const RAILS: Attribute = Attribute::new(
+    "rails",
+    &[
         (&[Because::Configured], "MissingRail"),
         (&[Because::Remembered], "RailVanished"),
     ],
-};
+);
 
 fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     // Not enumerated is not known; the source's health says so.
@@ -285,10 +285,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 /// How many GPUs are on the bus.
-pub const NUMBER_OF_GPUS: Attribute = Attribute {
-    name: GPUS,
-    reasons: &[(BUT_PEERS, "MissingGpu")],
-};
+pub const NUMBER_OF_GPUS: Attribute = Attribute::new(GPUS, &[(BUT_PEERS, "MissingGpu")]);
 
 fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
     // A guest may be a share of the machine.
@@ -320,10 +317,7 @@ fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
 }
 
 /// Whether its driver has a GPU: 1, or 0.
-pub const GPU_DRIVEN: Attribute = Attribute {
-    name: DRIVEN,
-    reasons: &[(PAST_AND_PEERS, "GpuNotDriven")],
-};
+pub const GPU_DRIVEN: Attribute = Attribute::new(DRIVEN, &[(PAST_AND_PEERS, "GpuNotDriven")]);
 
 /// GPUs that their driver has not bound. With none bound at all the driver may be on its way (a driver
 /// container takes up to 20 minutes), or be unwanted: only what was bound before is held against it.

@@ -86,6 +86,11 @@ pub struct Sources {
 }
 
 impl Attribute {
+    /// One that people and the memory call `name`.
+    pub const fn new(name: &'static str, reasons: Reasons) -> Self {
+        Attribute { name, reasons }
+    }
+
     /// The reason for falling short of a source, if it is one that is asked.
     pub fn reason(&self, because: Because) -> Option<Reason> {
         let mut reasons = self.reasons.iter();

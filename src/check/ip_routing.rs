@@ -21,10 +21,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 pub const SETTINGS: Shared = Shared {
-    of: Attribute {
-        name: "the set of IP settings",
-        reasons: &[(PEERS, "IpSettingsDiffer")],
-    },
+    of: Attribute::new("the set of IP settings", &[(PEERS, "IpSettingsDiffer")]),
     evidence: "settings",
     observed: |_, port| {
         let facts = ipv4(port)?;

@@ -4,6 +4,7 @@ use super::expected::Because;
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
 use super::{Candidate, Context, PortView};
+use crate::observe::track::Window;
 use std::time::Duration;
 
 check!(link_errors, run);
@@ -63,7 +64,9 @@ fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration)
     let sampled = context.as_of_ethtool(port.port.netdev.as_deref()?);
     let settled = context.policy.link_errors.settle.0;
     let since = port.last_edge().map(|edge| edge.plus(settled));
-    let rise = |name| sampled.increase_since(port.statistic(name)?, within, since);
+    let within = since.map_or(within, |since| within.min(sampled.now.since(since)));
+    let window = Window::last(within, sampled.now);
+    let rise = |name| port.statistic(name)?.increase(window);
     let corrected = rise("rx_corrected_bits_phy")?;
     let enough = context.policy.link_errors.ratio_within.0 / 2;
     let counted = rise("rx_bits_phy").filter(|bits| bits.by > 0);
@@ -77,8 +80,8 @@ fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration)
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.link_errors;
     let counters = Counters::of(context, port);
-    let trained = port.last_edge().map(|edge| edge.plus(policy.settle.0));
-    // A link that comes up counts errors while it trains: those are left out. (RoCE: the PMA error
+    let trained = Some(policy.settle.0);
+    // A link that falls, or comes up, counts errors while it trains: those are left out. (RoCE: the PMA error
     // files stay 0, so the network device's statistics tell.)
     let rules = [
         ("SymbolErrors", policy.symbol, trained),
@@ -90,22 +93,25 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         ("ConstraintErrors", policy.constraint, None),
         ("AdminCommandsLost", policy.admin_commands_lost, None),
     ];
-    let judged = rules.into_iter().filter_map(|(reason, limit, since)| {
-        let rise = counters.most(counters_of(reason), limit.within.0, since)?;
-        (rise.by > limit.more_than).then(|| {
-            let (text, most) = (rise.text(), limit.more_than);
-            let message = format!("{text}; more than {most} is too much");
-            (counters.candidate(reason, &rise, &message))
-                .with("over_seconds", rise.over.as_secs())
-                .with("limit", most)
-        })
+    let judged = rules.into_iter().filter_map(|(reason, limit, settled)| {
+        let (names, most) = (counters_of(reason), limit.more_than);
+        let rise = counters.most(names, limit.within.0, settled);
+        let Some(rise) = rise.filter(|rise| rise.by > most) else {
+            // It may go on.
+            return (counters.is_saturated(names))
+                .then(|| context.unseen(reason, port.key.to_string()));
+        };
+        let message = format!("{}; more than {most} is too much", rise.text());
+        let found = counters.candidate(reason, &rise, &message);
+        let found = found.with("over_seconds", rise.over.as_secs());
+        Some(found.with("limit", most))
     });
     judged.collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Node, nic, tell};
+    use super::super::testing::{Node, link, nic, tell};
     use super::*;
     use crate::check::roles::Role;
     use crate::observe::rdma::{PhysState, PortState};
@@ -217,6 +223,24 @@ mod tests {
         node.set_counters(0, &[("symbol_error", 9500)]);
         node.tick(0);
         assert_eq!(node.run(&CHECK)[0].evidence["increase"], 500);
+    }
+
+    #[test]
+    fn neither_a_flap_nor_the_end_of_a_counter_hides_errors() {
+        let mut node = counted("link_error_recovery", 200, 255);
+        node.tick(20);
+        node.set_state(0, PortState::Down, PhysState::Training);
+        node.tick(1);
+        node.set_link(0, link(400, 4));
+        node.tick(1);
+        assert_eq!(node.run(&CHECK)[0].evidence["increase"], 55);
+        node.tick(7200);
+        let found = run(&node.context());
+        let unseen = found.iter().filter(|of| of.unseen).map(|of| of.reason);
+        assert_eq!(
+            (unseen.collect::<Vec<_>>(), found.len()),
+            (vec!["LinkRecoveries"], 1)
+        );
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         "RateBelowBest",
     ];
     found.extend(context.unseen_on_rails(&slow, |rail| {
-        rail.may_be_active() && rail.judged_rate().is_none()
+        rail.may_be_linked() && rail.judged_rate().is_none()
     }));
     found
 }
@@ -191,10 +191,12 @@ mod tests {
 
     #[test]
     fn forty_gigabits_of_an_active_mlx5_roce_port_is_asked_of_the_interface() {
-        for (speed, want) in [
-            (Reading::Value(400_000), None),
-            (Reading::NotObservable, None),
-            (Reading::Value(40_000), Some("RateBelowPeers")),
+        for (speed, legs, want) in [
+            (Reading::Value(400_000), 0, None),
+            (Reading::NotObservable, 0, None),
+            (Reading::Value(40_000), 0, Some("RateBelowPeers")),
+            // Of a bond it is the sum.
+            (Reading::Value(800_000), 2, None),
         ] {
             let mut node = Node::roce();
             node.set_link(1, link(40, 4));
@@ -202,6 +204,7 @@ mod tests {
                 1,
                 NetdevFacts {
                     speed_mbps: speed,
+                    lowers: vec!["leg".into(); legs],
                     ..NetdevFacts::default()
                 },
             );
@@ -213,6 +216,7 @@ mod tests {
                 .best_rate
                 .map(|rate| rate.gbps());
             assert_ne!(best, (want.is_none()).then_some(40.0));
+            assert!(legs == 0 || best.is_none());
         }
     }
 

@@ -35,6 +35,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         odd.status = Status::Failing;
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
+    found.extend(context.unseen_on_rails(&["NoLid", "NoUverbs"], waits_for_manager));
     found.extend(context.unseen_on_rails(&["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable
@@ -201,6 +202,11 @@ pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
     (context.rails()).any(|rail| !rail.is_efa() && rose_within(context, rail, within))
 }
 
+/// An InfiniBand rail that a subnet manager should bring up: not one without a link, as of a spare.
+pub(crate) fn needs_manager(rail: &PortView<'_>) -> bool {
+    rail.is_infiniband() && (rail.was_up() || rail.state() != Some(PortState::Down))
+}
+
 fn waits_for_manager(rail: &PortView<'_>) -> bool {
     matches!(rail.state(), Some(PortState::Init | PortState::Armed))
 }
@@ -211,7 +217,7 @@ fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let swept_within = context.policy.link_state.init_raise_after.0;
     let waits =
         |rail: &PortView<'_>| waits_for_manager(rail) || rose_within(context, rail, swept_within);
-    let mut rails = context.rails().filter(|rail| rail.is_infiniband());
+    let mut rails = context.rails().filter(|rail| needs_manager(rail));
     port.rail && rails.all(waits)
 }
 
@@ -271,18 +277,19 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
 }
 
 /// Whether a link is up: 1, or 0.
-pub const LINK_UP: Attribute = Attribute {
-    name: UP,
-    reasons: &[(BUT_PEERS, "LinkDown"), (PEERS, "LinkDown")],
-};
+pub const LINK_UP: Attribute = Attribute::new(UP, &[(BUT_PEERS, "LinkDown"), (PEERS, "LinkDown")]);
 
 /// What shows that a port that is down should be up. With as many up as are configured, or as every
 /// machine of the shape has, the others are spares; with too few of those alike up nothing is proven.
 fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
     let up = context.rails().filter(|rail| rail.is_active()).count();
-    // One whose state cannot be read may be up, and proves nothing about another.
-    let unread = context.rails().filter(|rail| rail.state().is_none());
-    let may_be_up = up + unread.count();
+    let is_known = |rail: &PortView<'_>| rail.was_up() || remembered(context, rail, UP) == Some(1);
+    // One whose state cannot be read may be up, and proves nothing about another. One that fell is judged
+    // itself, and makes no rail of a spare.
+    let counts = |rail: &&PortView<'_>| {
+        rail.is_active() || rail.state().is_none() || !is_known(port) && is_known(rail)
+    };
+    let may_be_up = context.rails().filter(counts).count();
     let should = |rails: usize| u64::from(may_be_up < rails);
     let shape = context.profile.and_then(Profile::sure_rails);
     let mut sources = Sources {
@@ -387,10 +394,7 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 
 /// The mode of a rail. A layer that could not be read differs from nothing.
 pub const LAYER: Shared = Shared {
-    of: Attribute {
-        name: "the port's mode",
-        reasons: &[(PAST_AND_PEERS, "WrongLinkLayer")],
-    },
+    of: Attribute::new("the port's mode", &[(PAST_AND_PEERS, "WrongLinkLayer")]),
     evidence: "link_layer",
     observed: |_, port| layer_name(port.port.link_layer).map(Into::into),
     alike: peers::alike_but_for_the_layer,

@@ -234,6 +234,32 @@ fn spares_beyond_the_expected_number_are_not_missed() {
     assert_eq!(reasons(&node), ["NeverUp"; 4]);
     node.policy.expect.rails = Some(5);
     assert_eq!(reasons(&node), ["LinkDown"; 4]);
+    node.policy.expect.rails = Some(4);
+    node.set_state(0, PortState::Init, PhysState::LinkUp);
+    node.tick(1);
+    let (first, spares) = ("LinkInit", ["NeverUp"; 4]);
+    assert_eq!(reasons(&node), [&[first][..], &spares].concat());
+}
+
+#[test]
+fn a_spare_waits_for_no_subnet_manager() {
+    let mut node = Node::infiniband();
+    (4..8).for_each(|i| node.set_state(i, PortState::Down, PhysState::Polling));
+    node.history = Default::default();
+    node.tick(1);
+    (0..4).for_each(|i| node.set_state(i, PortState::Init, PhysState::LinkUp));
+    node.tick(900);
+    let mut found = run(&node.context());
+    assert_eq!(
+        found
+            .iter()
+            .filter(|of| of.unseen && of.reason == "NoLid")
+            .count(),
+        4
+    );
+    found.retain(|of| of.reason == "LinkInit" && of.weight == Weight::Verdict && !of.unseen);
+    let waits: Vec<_> = found.iter().map(|of| of.timing.raise_after).collect();
+    assert_eq!(waits, [node.policy.link_state.subnet_manager_failover.0; 4]);
 }
 
 #[test]

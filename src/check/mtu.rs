@@ -10,7 +10,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judge = |rail| ROCE_MTU.judge(context, rail, &all);
     let mut found: Vec<Candidate> = context.rails().filter_map(judge).collect();
     found.extend(context.unseen_on_rails(&["MtuReduced"], |rail| {
-        rail.is_roce() && rail.may_be_active() && mtu(context, rail).is_none()
+        rail.is_roce() && rail.may_be_linked() && mtu(context, rail).is_none()
     }));
     found
 }

@@ -29,34 +29,23 @@ enum When {
     StillDown,
 }
 
-const RULES: &[Rule] = &[
-    Rule("NicHealthCompromised", FAILED, OVER, When::Always),
-    // A recovery or reset that does not end: the port stays down.
-    Rule(
-        "NicHealthCompromised",
-        &[Note::RecoveryStarted],
-        OVER,
-        When::StillDown,
-    ),
-    Rule("NicFatalError", &[Note::FatalSensor], OVER, When::Always),
-    Rule("NicHealthIssue", &[Note::Syndrome], OVER, When::Always),
-    Rule(
-        "NicCommandTimeout",
-        &[Note::CommandTimeout],
-        OVER,
-        When::Always,
-    ),
-    Rule("NicQueueTimeout", &[Note::QueueTimeout], OVER, When::Always),
-    Rule("NicTemperature", &[Note::Temperature], &[], When::Always),
-    Rule("NicModuleFault", &[Note::ModuleFault], PLUGGED, When::Used),
-    Rule(
-        "NicCableUnplugged",
-        &[Note::CableUnplugged],
-        LINKED,
-        When::UsedAndLive,
-    ),
-    Rule("NicPower", &[Note::Power], &[], When::Always),
-];
+const RULES: &[Rule] = {
+    use Note::*;
+    use When::*;
+    &[
+        Rule("NicHealthCompromised", FAILED, OVER, Always),
+        // A recovery or reset that does not end: the port stays down.
+        Rule("NicHealthCompromised", &[RecoveryStarted], OVER, StillDown),
+        Rule("NicFatalError", &[FatalSensor], OVER, Always),
+        Rule("NicHealthIssue", &[Syndrome], OVER, Always),
+        Rule("NicCommandTimeout", &[CommandTimeout], OVER, Always),
+        Rule("NicQueueTimeout", &[QueueTimeout], OVER, Always),
+        Rule("NicTemperature", &[Temperature], &[], Always),
+        Rule("NicModuleFault", &[ModuleFault], PLUGGED, Used),
+        Rule("NicCableUnplugged", &[CableUnplugged], LINKED, UsedAndLive),
+        Rule("NicPower", &[Power], &[], Always),
+    ]
+};
 
 /// The NIC that a log entry is about.
 #[derive(Default)]

@@ -24,10 +24,10 @@ pub const MEMBERSHIP: Row = Row {
 };
 
 pub const PARTITION: Shared = Shared {
-    of: Attribute {
-        name: "the partition of its first P_Key",
-        reasons: &[(PEERS, "PartitionDiffers")],
-    },
+    of: Attribute::new(
+        "the partition of its first P_Key",
+        &[(PEERS, "PartitionDiffers")],
+    ),
     evidence: "pkey",
     observed: |_, port| Some(format!("{:#06x}", own_key(port)? | FULL)),
     alike,
@@ -63,7 +63,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .collect();
     let of_keys = ["NoPartition", "PartitionLimited"];
     found.extend(context.unseen_on_rails(&of_keys, |rail| {
-        rail.is_infiniband() && rail.may_be_active() && key(rail).is_none()
+        rail.is_infiniband() && rail.may_be_linked() && key(rail).is_none()
     }));
     for odd in PARTITION.judge(context, |_| true) {
         if !found.iter().any(|worse| worse.key == odd.key) {

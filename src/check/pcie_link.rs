@@ -199,7 +199,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let slow: Vec<Candidate> = rails.filter_map(slow).collect();
     found.extend(slow);
     found.extend(context.unseen_on_rails(&["PciePathTooSlow"], |rail| {
-        rail.may_be_active() && path(context, rail).is_none()
+        rail.may_be_linked() && path(context, rail).is_none()
     }));
     found
 }

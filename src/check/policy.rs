@@ -82,8 +82,7 @@ section! {
         init_hang_after: Span = Span::from_secs(300),
         /// What a job that fell back to TCP does to the node's verdict: notice, degraded.
         fallback: JobEffect = JobEffect::Notice,
-        /// So many jobs in a row that fell back here, none between them that did not, are a finding
-        /// about the node; 0: never. Heuristic.
+        /// This many jobs in a row that fell back here are a finding about the node; 0: never. Heuristic.
         jobs_in_a_row: u32 = 3,
         /// A pod with GPUs and no RC queue pair whose network namespace moves more than this many
         /// bytes a second by TCP, each way added up, is a suspect. Heuristic: a tenth of a 10 Gb/s

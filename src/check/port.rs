@@ -137,7 +137,9 @@ impl<'a> PortView<'a> {
     /// Its rate, only while it is up, and where the port lies the network device's ([`true_rate`]).
     pub fn rate(&self) -> Option<BitsPerSec> {
         let told = self.link.filter(|_| self.is_active())?.rate.value()?.rate;
-        let speed = self.netdev.and_then(|netdev| netdev.speed_mbps.value());
+        // A bond's speed is the sum of its legs'.
+        let netdev = self.netdev.filter(|netdev| netdev.lowers.is_empty());
+        let speed = netdev.and_then(|netdev| netdev.speed_mbps.value());
         let (layer, driver) = (self.port.link_layer, &self.device.driver);
         true_rate(layer, driver, told, speed.copied())
     }
@@ -152,10 +154,9 @@ impl<'a> PortView<'a> {
         self.state().is_some_and(PortState::is_up)
     }
 
-    /// Whether it may carry traffic, for all that is known.
-    pub fn may_be_active(&self) -> bool {
-        let state = self.state().filter(|state| *state != PortState::Unknown);
-        state.is_none_or(PortState::is_up)
+    /// Whether it has a link, for all that is known: it carries traffic, or waits for a subnet manager.
+    pub fn may_be_linked(&self) -> bool {
+        self.state() != Some(PortState::Down)
     }
 
     /// Whether its link layer is InfiniBand's.

@@ -3,7 +3,7 @@
 use super::policy::Limit;
 use super::{Candidate, Context, PortView, Reason};
 use crate::data_files::embedded;
-use crate::observe::track::{Increase, Track};
+use crate::observe::track::{Increase, Track, Window};
 use crate::units::{Millis, span_text};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,6 +15,9 @@ pub(super) fn counters_of(what: &str) -> &'static [&'static str] {
         LazyLock::new(|| embedded(include_str!("counters.toml")));
     ALL.get(what).map_or(&[], Vec::as_slice)
 }
+
+/// Links make errors before their fall is seen; counters are read less often than links.
+const BEFORE_EDGE: Duration = Duration::from_secs(15);
 
 /// A counter and by how much it rose.
 #[derive(Debug, Clone)]
@@ -46,21 +49,37 @@ impl<'a, 'p> Counters<'a, 'p> {
         }
     }
 
-    /// The counter that rose most within the last `within`, and after `since`.
+    fn track(&self, name: &str) -> (&Context<'a>, Option<&'a Track>) {
+        match name.strip_prefix("eth.") {
+            Some(name) => (&self.statistics, self.port.statistic(name)),
+            None => (&self.counters, self.port.counter(name)),
+        }
+    }
+
+    /// Whether one of these is stuck at its end: what it counts now is not seen.
+    pub fn is_saturated<S: AsRef<str>>(&self, names: &[S]) -> bool {
+        let mut tracks = names.iter().filter_map(|name| self.track(name.as_ref()).1);
+        tracks.any(Track::saturated)
+    }
+
+    /// The counter that rose most within the last `within`, but for what it counted around an edge of the
+    /// link and until it had `settled`.
     pub fn most<'n, S: AsRef<str>>(
         &self,
         names: &'n [S],
         within: Duration,
-        since: Option<Millis>,
+        settled: Option<Duration>,
     ) -> Option<Rise<'n>> {
+        let edges = || self.port.history.into_iter().flat_map(|of| &of.edges);
+        let is_apart = |at: Millis, settled: Duration| {
+            edges().all(|(edge, _)| at.plus(BEFORE_EDGE) < *edge || at > edge.plus(settled))
+        };
         let rises = names.iter().filter_map(|name| {
             let name = name.as_ref();
-            let (context, track): (&Context<'_>, Option<&Track>) = match name.strip_prefix("eth.") {
-                Some(name) => (&self.statistics, self.port.statistic(name)),
-                None => (&self.counters, self.port.counter(name)),
-            };
-            let increase = context.increase_since(track?, within, since)?;
-            Some((name, increase))
+            let (context, track) = self.track(name);
+            let window = Window::last(within, context.now);
+            let counts = |at| settled.is_none_or(|settled| is_apart(at, settled));
+            Some((name, track?.increase_of(window, counts)?))
         });
         let (name, Increase { by, over }) = rises.max_by_key(|(_, increase)| increase.by)?;
         let group = ["hw.", "dev.", "eth."]
@@ -123,12 +142,22 @@ mod tests {
             ConstraintErrors AdminCommandsLost PacketLoss packets_sent OutOfOrder AckTimeouts RetriesExceeded \
             EfaRetransmissions EfaRemoteImpaired EfaReceiveDrops port_drops roce_drops CongestionNotifications \
             CongestionNotificationsIgnored";
+        let names = include_str!("../source/ethtool/names.txt");
         for key in keys.split_whitespace() {
             assert!(!counters_of(key).is_empty(), "{key}");
             // A sample of volumes alone is not judged.
             let judged = counters_of(key).iter().filter(|_| key != "packets_sent");
             let judged = judged.map(|name| name.rsplit('.').next().unwrap_or(name));
             assert_eq!(judged.filter(|name| is_volume(name)).count(), 0, "{key}");
+            let mut statistics = counters_of(key)
+                .iter()
+                .filter_map(|name| name.strip_prefix("eth."));
+            let read = |name| {
+                names
+                    .lines()
+                    .any(|line| line.split_whitespace().last() == Some(name))
+            };
+            assert!(statistics.all(read), "{key}: not read");
         }
     }
 }

@@ -121,7 +121,7 @@ pub(super) enum Commands {
     Slurm(slurm::Program),
     /// Remove our labels, taint and condition from a node, or from all, before an uninstall
     Cleanup(cleanup::Which),
-    /// Take this machine as it is now for right: forget its best values
+    /// Accept this machine as it is now: forget its best values
     Accept,
     /// Print every setting with default and meaning, or the settings in force
     Config {

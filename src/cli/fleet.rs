@@ -79,7 +79,7 @@ pub(super) enum Screen {
         /// Checks (link_flap), reasons (LinkDown) or taint
         what: Vec<String>,
     },
-    /// Take this machine as it is now for right: forget its best values
+    /// Accept this machine as it is now: forget its best values
     Accept { node: String },
 }
 

@@ -156,10 +156,9 @@ fn accept(config: &Config) -> Status {
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let accepted = crate::blocking::ask_within("accept", PATIENCE, move || state.accept());
     let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
-    let failed = |error| fail(format_args!("cannot write to the state directory: {error}"));
-    accepted.map_err(failed)?;
+    accepted.map_err(fail)?;
     print(
-        "What this machine was at its best is forgotten within a minute; faults that are seen now stay.\n",
+        "The machine's remembered best values are dropped within a minute; faults with other evidence stay.\n",
     )
 }
 

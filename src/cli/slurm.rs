@@ -122,6 +122,9 @@ enum DrainLock {
     LeftBehind,
 }
 
+/// Not one of [`MARK`].
+const RESUMED: &str = "reason=resumed by selvage";
+
 /// Runs Slurm's programs, all of them before the deadline.
 struct SlurmClient<'a> {
     settings: &'a SlurmSettings,
@@ -155,7 +158,7 @@ impl SlurmClient<'_> {
         })
     }
 
-    /// Nodes that are ready ask every time, so the first question is about this node alone.
+    /// Nodes that are ready ask every time, so the first question is the cheap one.
     async fn resume(&self, action: &SlurmAction) -> Result<String, String> {
         let args = ["-a", "-o", "show", "node", self.node];
         let own = self.run("scontrol", &args).await?;
@@ -167,8 +170,9 @@ impl SlurmClient<'_> {
         if let Err(why) = self.allows(action).await? {
             return Ok(format!("not resumed: {why}"));
         }
-        // Unlike `resume`, this leaves DOWN as it is.
-        self.update(&["state=undrain"]).await?;
+        // Unlike `resume`, this leaves DOWN as it is. Slurm keeps the reason while jobs run, also when it drains
+        // the node itself later: with ours, that would be resumed.
+        self.update(&["state=undrain", RESUMED]).await?;
         Ok("resumed".into())
     }
 

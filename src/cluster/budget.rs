@@ -33,7 +33,7 @@ pub const COUNT_GOOD_FOR: Duration = Duration::from_secs(600);
 /// While the budget is full, entries are looked through for dead ones this often at most.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// A node that has started to count is given this long.
-pub const COUNT_PATIENCE: Duration = Duration::from_secs(20);
+pub const COUNT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The ledger, as the Lease's annotation holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,8 +115,10 @@ fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Optio
         (names::GPUDIRECT, path),
         (names::GDS, gds),
     ];
+    // Without rails the last known rate is not kept.
+    let stays = |(name, _): &(&str, _)| *name != names::RAIL_GBPS || !enumerated || count > 0;
     let own = |(name, want)| (settings.own(name), want);
-    wants.into_iter().map(own).collect()
+    wants.into_iter().filter(stays).map(own).collect()
 }
 
 fn fabric_kind(rails: &[&PortView<'_>], count: usize, enumerated: bool) -> Option<String> {

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Requests in a row without an answer after which the credentials and the server's address are read again.
+pub(super) const RECONNECT_AFTER: u32 = 5;
+
 defaults! {
     /// Times that are not settings; tests shorten them.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -128,16 +128,9 @@ const DAY: u64 = 86_400_000;
 const RANGES: &[(&str, u64, u64)] = &[
     ("intervals.deadline", 100, 600_000),
     ("intervals.", 100, DAY),
-    (
-        "hysteresis.hold slurm.hold slurm.clear cluster.hold",
-        0,
-        DAY,
-    ),
-    (
-        "hysteresis.flap_window cluster.flap_window cluster.clear",
-        1000,
-        DAY,
-    ),
+    ("hysteresis.hold slurm. cluster.hold", 0, DAY),
+    ("hysteresis.flap_window cluster.flap_window", 1000, DAY),
+    ("cluster.clear nccl.suspects_every", 1000, DAY),
     ("hysteresis.flap_count", 0, 50),
     ("hysteresis.flap_max_factor", 1, 1000),
 ];

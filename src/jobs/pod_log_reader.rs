@@ -199,7 +199,7 @@ impl Reader {
                 logs = limited.logs,
                 manifests = limited.manifests,
                 announcements = limited.announcements,
-                "pods make the agent hold or say more than their share; the largest were cut back"
+                "pods exceed their share of memory, logs or Events; the largest were cut back"
             );
             self.limited = limited;
             self.warned_at = Some(now);

@@ -70,7 +70,8 @@ pub struct History {
     driver_gone: Option<Millis>,
     enumerated_at: Option<Millis>,
     pci_at: Option<Millis>,
-    ethtool_at: BTreeMap<String, Millis>,
+    /// When each interface's statistics were last read.
+    pub(crate) ethtool_at: BTreeMap<String, Millis>,
 }
 
 /// What the history holds of one port.

@@ -142,12 +142,18 @@ impl Track {
 
     /// Increase within the window; none until two samples exist, and none of a gauge.
     pub fn increase(&self, window: Window) -> Option<Increase> {
+        self.increase_of(window, |_| true)
+    }
+
+    /// The same of samples at moments that count.
+    pub fn increase_of(&self, window: Window, counts: impl Fn(Millis) -> bool) -> Option<Increase> {
         if self.kind == CounterKind::Gauge {
             return None;
         }
         self.previous?;
         let start = window.start();
-        let steps = self.steps.iter().filter(|(at, _)| *at > start);
+        let steps = self.steps.iter();
+        let steps = steps.filter(|(at, _)| *at > start && counts(*at));
         let by = steps.map(|(_, by)| *by).fold(0, u64::saturating_add);
         let watched_from = self.baseline?.max(start);
         Some(Increase {

@@ -53,8 +53,9 @@ pub struct TaintHysteresis {
     wanted: bool,
     /// The least that an unready verdict must stand now.
     patience: Duration,
-    /// The taint was found on the Node, and no verdict since said that the node is better.
-    adopted: bool,
+    /// The taint was found on the Node, and no verdict since said that the node is better, nor an
+    /// operator that it is right as it is.
+    pub adopted: bool,
     /// How long the verdict has contradicted `wanted`. Time between a known and an unknown verdict
     /// does not count, and an unknown verdict stops the clock.
     stood: Duration,

@@ -327,6 +327,11 @@ impl Sampler {
             Scope::Device => unchanged.contains(subject.name.as_str()),
             Scope::Interface => netdevs.contains(&subject.name),
         };
+        // A device that is registered again may have recovered.
+        let was_there =
+            |key: &DeviceKey| before.is_some_and(|all| all.iter().any(|of| of.key == *key));
+        self.restricted
+            .retain(|port| unchanged.contains(port.device.0.as_str()) || !was_there(&port.device));
         let now = self.clock.now();
         let doubted = self.schedule.doubted(now);
         self.schedule.retain(keep);

@@ -52,6 +52,23 @@ async fn a_failed_enumeration_forgets_no_interface() {
 }
 
 #[tokio::test]
+async fn a_device_that_is_registered_again_is_restricted_no_more() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    let port = PortKey {
+        device: DeviceKey("0000:19:00.0".into()),
+        port: 1,
+    };
+    sampler.restricted.insert(port);
+    for (guid, left) in [("1", 1), ("1", 1), ("2", 0)] {
+        tree.file("sys/class/infiniband/mlx5_0/node_guid", guid);
+        sampler.host = Arc::new(tree.host());
+        read(&mut sampler, devices());
+        assert_eq!(sampler.restricted.len(), left);
+    }
+}
+
+#[tokio::test]
 async fn a_missing_uverbs_device_is_not_found_by_becoming_unreadable() {
     let tree = tree();
     let class = "sys/class/infiniband_verbs";

@@ -52,8 +52,14 @@ def comes_back(cluster, node):
 
 
 def own_drain(cluster):
+    job = cluster.run("sbatch", "--parsable", "-w", "n1", "--output=/dev/null", "--wrap=sleep 300").stdout.strip()
+    until("the job runs on n1", lambda: cluster.nodes()["n1"]["state"] == "allocated")
     drained = falls(cluster, "n1")
-    row("a rail falls on n1, and comes back", drained, comes_back(cluster, "n1"))
+    row("a rail falls on n1 under a job, and comes back", drained, comes_back(cluster, "n1"))
+    # Slurm keeps the reason while the job runs, also if it drains the node itself.
+    left = cluster.nodes()["n1"]["reason"]
+    expect(f"the reason left on n1 is {left!r}", not left.startswith("selvage: "))
+    cluster.run("scancel", job)
 
 
 def another_hand(cluster):

@@ -52,10 +52,10 @@ fn say(context: &Context<'_>, reason: Reason, name: &str, message: String) -> Ca
 }
 
 /// How many rails such a machine has. Fewer than are configured is device_missing's.
-pub const SHAPE_RAILS: Attribute = Attribute {
-    name: "rails of the machine",
-    reasons: &[(&[Because::Shape], "FewerDevicesThanPromised")],
-};
+pub const SHAPE_RAILS: Attribute = Attribute::new(
+    "rails of the machine",
+    &[(&[Because::Shape], "FewerDevicesThanPromised")],
+);
 
 /// Rails of this boot against the shape's. As well as what excuses fewer rails, NICs without an RDMA device
 /// do (device_missing names those without a driver; the others are virtual machines'), and in a virtual

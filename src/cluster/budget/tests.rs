@@ -121,7 +121,7 @@ fn the_group_is_counted_by_one_at_a_time() {
         (
             "others at it",
             counting(never.clone(), "b", 0),
-            19,
+            59,
             Step::Wait,
         ),
         (
@@ -133,8 +133,8 @@ fn the_group_is_counted_by_one_at_a_time() {
         (
             "others gave up",
             counting(never.clone(), "b", 0),
-            20,
-            Step::Count(counting(never.clone(), "a", 20)),
+            60,
+            Step::Count(counting(never.clone(), "a", 60)),
         ),
         (
             "we are at it",

@@ -5,7 +5,7 @@ use super::table::{Health, PodTable};
 use crate::cluster::api;
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
 use crate::cluster::guarded_client::TOO_LONG;
-use crate::cluster::rate_limit::{self, Limits};
+use crate::cluster::rate_limit::{self, Limits, RECONNECT_AFTER};
 use crate::cluster::settings::ClusterSettings;
 use futures::StreamExt;
 use kube::runtime::utils::Backoff;
@@ -23,9 +23,6 @@ const PAGE: u32 = 10;
 /// Expired versions in a row after which the list is not taken from the server's cache. One answer that
 /// was too long has the same effect.
 const EXPIRED_MAX: u32 = 2;
-
-/// Errors in a row after which the credentials and the server's address are read again.
-const RECONNECT_AFTER: u32 = 5;
 
 /// What errors call it.
 const WATCH: &str = "watch the pods";

@@ -10,7 +10,7 @@ use super::event_recorder::EventRecorder;
 use super::events::EventRequest;
 use super::names;
 use super::node::NodeView;
-use super::rate_limit::{self, Gate, Gates, Limits};
+use super::rate_limit::{self, Gate, Gates, Limits, RECONNECT_AFTER};
 use super::settings::ClusterSettings;
 use super::silence::Mutes;
 use super::topology;
@@ -33,9 +33,6 @@ mod taint_budget;
 /// Conflicts in a row that are retried at once. An admission policy that denies a write may answer as a
 /// failed test does.
 const CONFLICTS_MAX: u32 = 5;
-
-/// Requests in a row without an answer after which the server's address is read again.
-const RECONNECT_AFTER: u32 = 5;
 
 /// What the Node object says that the agent judges by.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -250,8 +247,10 @@ impl Writer {
             }
         }
         let accept = self.accepted(&view);
+        let mut former = self.settings.former_taints().into_iter();
+        let found_tainted = tainted || former.any(|key| view.has_taint(&key));
         self.facts = NodeFacts {
-            found_tainted: self.facts.found_tainted.or(Some(tainted)),
+            found_tainted: self.facts.found_tainted.or(Some(found_tainted)),
             mutes,
             accept,
             offer: view.offer.clone(),
@@ -263,14 +262,17 @@ impl Writer {
     fn accepted(&self, view: &NodeView) -> Option<jiff::Timestamp> {
         let annotation = self.settings.own(names::ACCEPT);
         let text = view.annotations.get(&annotation)?;
-        let moment = text.trim().parse().ok();
+        let moment: Option<jiff::Timestamp> = text.trim().parse().ok();
+        // One in the future would keep later ones from being new.
+        let latest = jiff::Timestamp::now() + Duration::from_secs(60);
+        let moment = moment.filter(|moment| *moment <= latest);
         let seen = self.view.as_ref();
         let seen = seen.and_then(|view| view.annotations.get(&annotation));
         if moment.is_none() && seen != Some(text) {
             tracing::warn!(
                 annotation,
                 value = cut(text.clone(), 64),
-                "the annotation is not an RFC 3339 time; nothing is forgotten"
+                "the annotation is not an RFC 3339 time up to now; nothing is forgotten"
             );
         }
         moment

@@ -222,7 +222,7 @@ fn refusal(why: Withheld, limit: usize) -> Refusal {
     let (reason, because) = match why {
         Withheld::Spent => (
             "budget",
-            format!("as many nodes of the group carry it as may ({limit})"),
+            format!("the group already has {limit} tainted nodes"),
         ),
         Withheld::NotInGroup => (
             "not_in_group",

@@ -97,6 +97,8 @@ fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsP
     }
     let (device, port) = port_of(snapshot, key)?;
     let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
+    // A bond's speed is the sum of its legs'.
+    let netdev = netdev.filter(|netdev| netdev.value.lowers.is_empty());
     let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
     rdma::true_rate(port.link_layer, &device.driver, told, speed.copied())
 }

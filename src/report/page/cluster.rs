@@ -16,7 +16,7 @@ impl Context<'_> {
         };
         let budget = status.budget.as_ref().map_or(String::new(), |budget| {
             let (claimed, limit) = (budget.claimed, budget.limit);
-            format!("{claimed} of {limit} nodes that may be tainted are")
+            format!("{claimed} of {limit} taint slots are taken")
         });
         match (status.taint_applied, status.withheld) {
             (Some(true), _) => {
@@ -53,7 +53,7 @@ impl Context<'_> {
             (State::Unknown, _) => "stays while the verdict is unknown",
             (_, Tainting::Keep) => "stays until the first window is complete",
             // The report does not say how long that is; flaps make it longer.
-            (_, Tainting::Want) => "goes after cluster.clear of better",
+            (_, Tainting::Want) => "goes once better for cluster.clear",
         }
     }
 }
