@@ -150,7 +150,7 @@ impl TaintHysteresis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use State::{Degraded, Ready, Unknown, Unready};
+    use State::{Degraded, NoFabric, Ready, Unknown, Unready};
     use Tainting::{Clear, Keep, Want};
 
     const TIMES: HoldTimes = HoldTimes {
@@ -254,6 +254,16 @@ mod tests {
         play(&mut hold, 1000, &[(Unready, 40)]);
         hold.adopt(Millis(1_040_000));
         assert_eq!(hold.update(Unready, true, Millis(1_041_000)), Want);
+    }
+
+    #[test]
+    fn an_adopted_taint_outlives_the_fabric_until_an_operator_accepts_that() {
+        let mut hold = TaintHysteresis::new(TIMES);
+        hold.adopt(Millis(0));
+        assert_eq!(play(&mut hold, 1, &[(NoFabric, 400)]), [(1, Want)]);
+        hold.adopted = false;
+        let changes = play(&mut hold, 401, &[(NoFabric, 400)]);
+        assert_eq!(changes, [(401, Want), (701, Clear)]);
     }
 
     #[test]
