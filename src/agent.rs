@@ -404,7 +404,7 @@ impl Node {
         }
         if by_command || by_annotation {
             tracing::info!("machine accepted as it is now; remembered best values dropped");
-            self.hold.adopted = false;
+            self.hold.accepted = true;
             self.save_now = true;
             self.due = now;
         }

@@ -96,8 +96,7 @@ impl StateDir {
     pub fn accept(&self) -> io::Result<()> {
         let no_directory = || io::Error::other("no state directory is set (agent.state_dir)");
         let file = self.file(ACCEPT).ok_or_else(no_directory)?;
-        std::fs::write(&file, "")
-            .map_err(|error| io::Error::other(format!("{}: {error}", file.display())))
+        std::fs::write(file, "")
     }
 
     /// Takes the request back once it is granted.

@@ -153,7 +153,7 @@ fn a_node_is_resumed_only_where_its_reason_is_ours() {
             "selvage: LinkDown mlx5_4/1",
             OURS,
             "resumed",
-            "[state=undrain] [reason=resumed by selvage]",
+            "[state=undrain] [reason=resumed by selvage; a drain after that is not selvage's]",
         ),
         // Another hand was quicker than the second question.
         (

@@ -67,7 +67,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let own = Arc::clone(&host);
     let of_tree = move || (!own.is_live()).then(|| machine::uptime(&own)).flatten();
     let uptime = blocking::ask("uptime", of_tree);
-    let mut state = StateDir::new(config.agent.state_dir.as_deref());
+    let state = StateDir::new(config.agent.state_dir.as_deref());
     let own = state.clone();
     let saved = blocking::ask("saved", move || {
         if keep {
@@ -78,8 +78,8 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let (boot_id, uptime, saved) = tokio::join!(
         tokio::time::timeout(patience, boot_id),
         tokio::time::timeout(patience, uptime),
-        // Without its memory, a node that lost a rail looks well: a slow disk is given longer.
-        tokio::time::timeout(patience * 6, saved),
+        // Without its memory, a node that lost a rail looks well: the agent gives a slow disk longer.
+        tokio::time::timeout(patience * if keep { 6 } else { 1 }, saved),
     );
     if boot_id.is_err() {
         tracing::warn!(
@@ -87,8 +87,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
         );
     }
     if saved.is_err() {
-        tracing::warn!("the state file could not be read in time; neither used nor overwritten");
-        state = StateDir::new(None);
+        tracing::warn!("the state file could not be read in time; starting without it");
     }
     Found {
         uptime: uptime.ok().flatten().flatten(),

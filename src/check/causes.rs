@@ -76,7 +76,7 @@ impl<'a> Place<'a> {
 /// What must be known of the node to tell that rails share a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Number of InfiniBand rails.
+    /// Number of rails that need a subnet manager.
     pub infiniband: usize,
     /// The first look at the node: of what stood already, the moment is not known.
     pub watched_since: Millis,

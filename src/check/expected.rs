@@ -2,7 +2,7 @@
 //! attribute, one comparison.
 //!
 //! An expectation has a source, the first that says something deciding:
-//! 1. *configured*: `expect.*`. It excuses what it names, whatever the other sources say.
+//! 1. *configured*: `policy.expect.*`. It excuses what it names, whatever the other sources say.
 //! 2. *shape*: a machine of known shape, where the table of shapes is sure.
 //! 3. *remembered*: the part's own best, kept over reboots.
 //! 4. *peers*: the best of the rails alike. That one of them has it proves that it is possible,

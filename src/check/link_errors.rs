@@ -4,7 +4,7 @@ use super::expected::Because;
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
 use super::{Candidate, Context, PortView};
-use crate::observe::track::Window;
+use crate::observe::track::{Track, Window};
 use std::time::Duration;
 
 check!(link_errors, run);
@@ -98,8 +98,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
             // It may go on.
-            return (counters.is_saturated(names))
-                .then(|| context.unseen(reason, port.key.to_string()));
+            let stuck = |name: &&str| counters.track(name).1.is_some_and(Track::saturated);
+            return (names.iter().any(stuck)).then(|| context.unseen(reason, port.key.to_string()));
         };
         let message = format!("{}; more than {most} is too much", rise.text());
         let found = counters.candidate(reason, &rise, &message);
@@ -241,6 +241,9 @@ mod tests {
             (unseen.collect::<Vec<_>>(), found.len()),
             (vec!["LinkRecoveries"], 1)
         );
+        node.set_counters(0, &[("link_error_recovery", 0)]);
+        node.tick(0);
+        assert_eq!(run(&node.context()).len(), 0, "cleared");
     }
 
     #[test]

@@ -202,7 +202,7 @@ pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
     (context.rails()).any(|rail| !rail.is_efa() && rose_within(context, rail, within))
 }
 
-/// An InfiniBand rail that a subnet manager should bring up: not one without a link, as of a spare.
+/// An InfiniBand rail that a subnet manager should bring up: not one that has no link and had none this boot.
 pub(crate) fn needs_manager(rail: &PortView<'_>) -> bool {
     rail.is_infiniband() && (rail.was_up() || rail.state() != Some(PortState::Down))
 }
@@ -259,7 +259,7 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
 /// A rail that is trained, so cabled to something that lives, but was never configured, and nothing
 /// else says that it should be.
 fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) -> Candidate {
-    let up = context.rails().filter(|other| other.is_active()).count();
+    let up = may_be_up(context, port);
     let message = format!(
         "{} is trained, so its cable is good, but was never configured this boot: no subnet manager has brought it up",
         port.subject
@@ -279,17 +279,25 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
 /// Whether a link is up: 1, or 0.
 pub const LINK_UP: Attribute = Attribute::new(UP, &[(BUT_PEERS, "LinkDown"), (PEERS, "LinkDown")]);
 
+/// How many rails count as up where this port is judged. One whose state cannot be read may be up. One that
+/// fell, or is gone, has findings of its own, and makes no rail of a spare that was never up.
+fn may_be_up(context: &Context<'_>, port: &PortView<'_>) -> usize {
+    let is_known = |rail: &PortView<'_>| rail.was_up() || remembered(context, rail, UP) == Some(1);
+    let is_spare = !is_known(port);
+    let counts = |rail: &&PortView<'_>| {
+        rail.is_active() || rail.state().is_none() || is_spare && is_known(rail)
+    };
+    let is_there = |key: &PortKey| context.ports().iter().any(|port| port.key == *key);
+    let rails = context.roles.keys().filter(|key| context.is_rail(key));
+    let gone = rails.filter(|key| is_spare && !is_there(key)).count();
+    context.rails().filter(counts).count() + gone
+}
+
 /// What shows that a port that is down should be up. With as many up as are configured, or as every
 /// machine of the shape has, the others are spares; with too few of those alike up nothing is proven.
 fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
     let up = context.rails().filter(|rail| rail.is_active()).count();
-    let is_known = |rail: &PortView<'_>| rail.was_up() || remembered(context, rail, UP) == Some(1);
-    // One whose state cannot be read may be up, and proves nothing about another. One that fell is judged
-    // itself, and makes no rail of a spare.
-    let counts = |rail: &&PortView<'_>| {
-        rail.is_active() || rail.state().is_none() || !is_known(port) && is_known(rail)
-    };
-    let may_be_up = context.rails().filter(counts).count();
+    let may_be_up = may_be_up(context, port);
     let should = |rails: usize| u64::from(may_be_up < rails);
     let shape = context.profile.and_then(Profile::sure_rails);
     let mut sources = Sources {

@@ -239,6 +239,9 @@ fn spares_beyond_the_expected_number_are_not_missed() {
     node.tick(1);
     let (first, spares) = ("LinkInit", ["NeverUp"; 4]);
     assert_eq!(reasons(&node), [&[first][..], &spares].concat());
+    node.devices.remove(0);
+    node.tick(1);
+    assert_eq!(reasons(&node), spares);
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub struct PortView<'a> {
     pub link: Option<&'a LinkFacts>,
     /// Its network device's facts, unless too old.
     pub netdev: Option<&'a NetdevFacts>,
+    /// Its network device's speed ([`Snapshot::speed_of`]).
+    speed_mbps: Option<u64>,
     /// What its network device's supplicant says (802.1X), as of its last read. Another supplicant's
     /// failure says nothing of this one; a read that hangs leaves nothing known.
     pub dot1x: Option<&'a Dot1xFacts>,
@@ -78,6 +80,7 @@ impl<'a> PortView<'a> {
                 role,
                 link: link.map(|link| &link.value),
                 netdev,
+                speed_mbps: netdev.and_then(|_| snapshot.speed_of(name?)),
                 dot1x: dot1x.and_then(|name| snapshot.dot1x.get(name)?.value.value()),
                 neighbor: None,
                 history: None,
@@ -137,11 +140,8 @@ impl<'a> PortView<'a> {
     /// Its rate, only while it is up, and where the port lies the network device's ([`true_rate`]).
     pub fn rate(&self) -> Option<BitsPerSec> {
         let told = self.link.filter(|_| self.is_active())?.rate.value()?.rate;
-        // A bond's speed is the sum of its legs'.
-        let netdev = self.netdev.filter(|netdev| netdev.lowers.is_empty());
-        let speed = netdev.and_then(|netdev| netdev.speed_mbps.value());
         let (layer, driver) = (self.port.link_layer, &self.device.driver);
-        true_rate(layer, driver, told, speed.copied())
+        true_rate(layer, driver, told, self.speed_mbps)
     }
 
     /// The rate to go by: none of EFA's.

@@ -49,17 +49,12 @@ impl<'a, 'p> Counters<'a, 'p> {
         }
     }
 
-    fn track(&self, name: &str) -> (&Context<'a>, Option<&'a Track>) {
+    /// A counter or statistic, and the context to judge it in.
+    pub fn track(&self, name: &str) -> (&Context<'a>, Option<&'a Track>) {
         match name.strip_prefix("eth.") {
             Some(name) => (&self.statistics, self.port.statistic(name)),
             None => (&self.counters, self.port.counter(name)),
         }
-    }
-
-    /// Whether one of these is stuck at its end: what it counts now is not seen.
-    pub fn is_saturated<S: AsRef<str>>(&self, names: &[S]) -> bool {
-        let mut tracks = names.iter().filter_map(|name| self.track(name.as_ref()).1);
-        tracks.any(Track::saturated)
     }
 
     /// The counter that rose most within the last `within`, but for what it counted around an edge of the

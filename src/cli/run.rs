@@ -156,7 +156,7 @@ fn accept(config: &Config) -> Status {
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let accepted = crate::blocking::ask_within("accept", PATIENCE, move || state.accept());
     let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
-    accepted.map_err(fail)?;
+    accepted.map_err(|error| fail(format_args!("agent.state_dir: {error}")))?;
     print(
         "The machine's remembered best values are dropped within a minute; faults with other evidence stay.\n",
     )

@@ -123,7 +123,7 @@ enum DrainLock {
 }
 
 /// Not one of [`MARK`].
-const RESUMED: &str = "reason=resumed by selvage";
+const RESUMED: &str = "reason=resumed by selvage; a drain after that is not selvage's";
 
 /// Runs Slurm's programs, all of them before the deadline.
 struct SlurmClient<'a> {

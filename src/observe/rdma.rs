@@ -267,21 +267,16 @@ pub struct LinkRate {
 /// (drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce; translate_eth_ext_proto_oper).
 const MLX5_ETHERNET_UNNAMED: BitsPerSec = BitsPerSec::from_gbps(40);
 
-/// Whether a rate that a port tells may be no more than mlx5's default, so that the network device
-/// has to be asked.
-pub fn rate_may_lie(link_layer: LinkLayer, driver: &str, told: BitsPerSec) -> bool {
-    link_layer == LinkLayer::Ethernet && driver.starts_with("mlx5") && told == MLX5_ETHERNET_UNNAMED
-}
-
-/// The rate to go by of a port that is up: as told, or the speed of its network device (Mb/s) where
-/// [`rate_may_lie`]; none where that speed is not known.
+/// The rate to go by of a port that is up: as told, or the speed of its network device (Mb/s) where what is
+/// told may be no more than mlx5's default; none where that speed is not known.
 pub fn true_rate(
     link_layer: LinkLayer,
     driver: &str,
     told: BitsPerSec,
     netdev_mbps: Option<u64>,
 ) -> Option<BitsPerSec> {
-    if !rate_may_lie(link_layer, driver, told) {
+    let ethernet = link_layer == LinkLayer::Ethernet && driver.starts_with("mlx5");
+    if !(ethernet && told == MLX5_ETHERNET_UNNAMED) {
         return Some(told);
     }
     netdev_mbps.map(|mbps| BitsPerSec(mbps.saturating_mul(1_000_000)))

@@ -63,6 +63,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Speed of an interface, in Mb/s. A bond tells the sum of its legs': of one, the slowest leg's.
+    pub fn speed_of(&self, netdev: &str) -> Option<u64> {
+        let speed = |name: &str| self.netdevs.get(name)?.value.speed_mbps.value().copied();
+        let lowers = &self.netdevs.get(netdev)?.value.lowers;
+        let slowest = lowers.iter().filter_map(|leg| speed(leg)).min();
+        slowest.or_else(|| speed(netdev).filter(|_| lowers.is_empty()))
+    }
+
     /// Health of a source for a subject (or a part of it, `eth0/…`), or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&SourceHealth> {
         let whole = self.sources.get(source);

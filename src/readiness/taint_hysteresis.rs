@@ -53,9 +53,10 @@ pub struct TaintHysteresis {
     wanted: bool,
     /// The least that an unready verdict must stand now.
     patience: Duration,
-    /// The taint was found on the Node, and no verdict since said that the node is better, nor an
-    /// operator that it is right as it is.
-    pub adopted: bool,
+    /// The taint was found on the Node, and no verdict since said that the node is better.
+    adopted: bool,
+    /// An operator said that the node is right as it is.
+    pub accepted: bool,
     /// How long the verdict has contradicted `wanted`. Time between a known and an unknown verdict
     /// does not count, and an unknown verdict stops the clock.
     stood: Duration,
@@ -99,7 +100,7 @@ impl TaintHysteresis {
             State::Unready => Some(true),
             State::Ready | State::Degraded => Some(false),
             // Who put the taint saw a fabric.
-            State::NoFabric if self.adopted => None,
+            State::NoFabric if self.adopted && !self.accepted => None,
             State::NoFabric => Some(false),
             State::Unknown => None,
         };
@@ -261,7 +262,7 @@ mod tests {
         let mut hold = TaintHysteresis::new(TIMES);
         hold.adopt(Millis(0));
         assert_eq!(play(&mut hold, 1, &[(NoFabric, 400)]), [(1, Want)]);
-        hold.adopted = false;
+        hold.accepted = true;
         let changes = play(&mut hold, 401, &[(NoFabric, 400)]);
         assert_eq!(changes, [(401, Want), (701, Clear)]);
     }

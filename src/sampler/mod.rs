@@ -327,11 +327,13 @@ impl Sampler {
             Scope::Device => unchanged.contains(subject.name.as_str()),
             Scope::Interface => netdevs.contains(&subject.name),
         };
-        // A device that is registered again may have recovered.
-        let was_there =
-            |key: &DeviceKey| before.is_some_and(|all| all.iter().any(|of| of.key == *key));
+        // A device that is gone or registered again may recover.
+        let is_there = |port: &PortKey, old: &RdmaDevice| {
+            port.device != old.key
+                || (devices.iter()).any(|of| of.key == old.key && of.index == old.index)
+        };
         self.restricted
-            .retain(|port| unchanged.contains(port.device.0.as_str()) || !was_there(&port.device));
+            .retain(|port| before.into_iter().flatten().all(|old| is_there(port, old)));
         let now = self.clock.now();
         let doubted = self.schedule.doubted(now);
         self.schedule.retain(keep);

@@ -60,9 +60,10 @@ async fn a_device_that_is_registered_again_is_restricted_no_more() {
         port: 1,
     };
     sampler.restricted.insert(port);
-    for (guid, left) in [("1", 1), ("1", 1), ("2", 0)] {
-        tree.file("sys/class/infiniband/mlx5_0/node_guid", guid);
-        sampler.host = Arc::new(tree.host());
+    for (index, left) in [(None, 1), (None, 1), (Some(7), 0)] {
+        if let Some(before) = &mut sampler.snapshot.devices {
+            Arc::make_mut(&mut before.value)[0].index = index;
+        }
         read(&mut sampler, devices());
         assert_eq!(sampler.restricted.len(), left);
     }

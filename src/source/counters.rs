@@ -3,7 +3,7 @@
 //! On mlx5 each PMA file costs a firmware command, so that a caller may ask for the useful ones
 //! only. A physical function that lacks the right to its port's registers (a BlueField host in
 //! restricted mode) answers EINVAL and logs a failed ACCESS_REG each time: at the first such answer
-//! the port's files stay closed for good.
+//! the port's files stay closed until the device is registered again.
 
 use crate::host::Host;
 use crate::observe::counters::{Counts, PMA_WORDS, PmaSkip, PortCounters, counted};

@@ -191,25 +191,6 @@ fn labels_of_earlier_names_are_cleaned_up() {
 }
 
 #[test]
-fn a_taint_of_a_former_prefix_counts_as_found() {
-    let former = ClusterSettings {
-        former_prefixes: vec!["old.example/".into()],
-        ..settings()
-    };
-    for (key, found) in [
-        ("old.example/fabric-unready", true),
-        ("old.example/other", false),
-    ] {
-        let taint = json!({"key": key, "value": "x", "effect": "NoSchedule"});
-        let api = FakeApi::new(json!({}), json!([taint]));
-        let writer = Running::start(&api, former.clone(), unready());
-        until("a look", || {
-            writer.told().facts.found_tainted == Some(found)
-        });
-    }
-}
-
-#[test]
 fn a_report_that_does_not_know_what_is_muted_is_not_acted_on() {
     let api = FakeApi::new(json!({}), Value::Null);
     api.change(|node| {

@@ -247,10 +247,8 @@ impl Writer {
             }
         }
         let accept = self.accepted(&view);
-        let mut former = self.settings.former_taints().into_iter();
-        let found_tainted = tainted || former.any(|key| view.has_taint(&key));
         self.facts = NodeFacts {
-            found_tainted: self.facts.found_tainted.or(Some(found_tainted)),
+            found_tainted: self.facts.found_tainted.or(Some(tainted)),
             mutes,
             accept,
             offer: view.offer.clone(),

@@ -222,7 +222,7 @@ fn refusal(why: Withheld, limit: usize) -> Refusal {
     let (reason, because) = match why {
         Withheld::Spent => (
             "budget",
-            format!("the group already has {limit} tainted nodes"),
+            format!("the group's budget of {limit} tainted nodes is spent"),
         ),
         Withheld::NotInGroup => (
             "not_in_group",

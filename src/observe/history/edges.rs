@@ -91,16 +91,9 @@ impl PortHistory {
 
 /// The rate to go by of a port that is up, from what it tells.
 fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsPerSec> {
-    // As a rule no device has to be looked for.
-    if !rdma::rate_may_lie(LinkLayer::Ethernet, "mlx5", told) {
-        return Some(told);
-    }
     let (device, port) = port_of(snapshot, key)?;
-    let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
-    // A bond's speed is the sum of its legs'.
-    let netdev = netdev.filter(|netdev| netdev.value.lowers.is_empty());
-    let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
-    rdma::true_rate(port.link_layer, &device.driver, told, speed.copied())
+    let speed = (port.netdev.as_ref()).and_then(|name| snapshot.speed_of(name));
+    rdma::true_rate(port.link_layer, &device.driver, told, speed)
 }
 
 /// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB

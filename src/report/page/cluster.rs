@@ -53,7 +53,7 @@ impl Context<'_> {
             (State::Unknown, _) => "stays while the verdict is unknown",
             (_, Tainting::Keep) => "stays until the first window is complete",
             // The report does not say how long that is; flaps make it longer.
-            (_, Tainting::Want) => "goes once better for cluster.clear",
+            (_, Tainting::Want) => "goes after cluster.clear without being unready",
         }
     }
 }

@@ -44,12 +44,12 @@ fn when_a_taint_of_a_better_node_goes_is_told() {
         (
             State::Ready,
             Tainting::Want,
-            "Taint applied goes once better for cluster.clear",
+            "Taint applied goes after cluster.clear without being unready",
         ),
         (
             State::Degraded,
             Tainting::Want,
-            "Taint applied goes once better for cluster.clear",
+            "Taint applied goes after cluster.clear without being unready",
         ),
         (
             State::Ready,

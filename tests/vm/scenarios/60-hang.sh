@@ -14,7 +14,7 @@ slowest() {
     local i=0 t0 t max=0
     while [ $i -lt 10 ]; do
         t0=$(uptime_cs)
-        vmtool get "$1" 5000 >/dev/null || fail "$1 gave no answer while a port hangs"
+        vmtool get "$1" 10000 >/dev/null || fail "$1 gave no answer while a port hangs"
         t=$(($(uptime_cs) - t0))
         [ $t -le $max ] || max=$t
         i=$((i + 1))
