@@ -2,6 +2,7 @@
 
 use crate::fleet::{Fleet, name};
 use crate::history;
+use crate::phases::BOUND;
 use crate::seen::Nodes;
 use selvage::cluster::budget::lease_name;
 use selvage::cluster::settings::BudgetMax;
@@ -9,7 +10,6 @@ use selvage::report::State;
 use std::time::Duration;
 
 const COUNT: usize = 60;
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// A third of the nodes are `small`.
 fn pool(index: usize) -> &'static str {
@@ -43,7 +43,7 @@ pub async fn all() {
         let seen = |nodes: &Nodes| {
             ready(nodes) && fleet.agents.with(|told| told.say(State::Ready)) == COUNT
         };
-        fleet.until(MINUTE * 2, "all are ready", seen).await;
+        fleet.until(BOUND, "all are ready", seen).await;
         fleet.hosts.links(0..COUNT, false);
         let told = |nodes: &Nodes| {
             (tainted_in(nodes, "small"), tainted_in(nodes, "large")) == (small, large)
@@ -51,12 +51,12 @@ pub async fn all() {
                     == COUNT
         };
         fleet
-            .until(MINUTE * 2, "each pool spends its budget and no more", told)
+            .until(BOUND, "each pool spends its budget and no more", told)
             .await;
         fleet.hosts.links(0..COUNT, true);
-        fleet.until(MINUTE * 2, "all recover", ready).await;
+        fleet.until(BOUND, "all recover", ready).await;
         let leases = [lease_name("small"), lease_name("large")];
-        let end = std::time::Instant::now() + MINUTE;
+        let end = std::time::Instant::now() + BOUND;
         for lease in &leases {
             while !fleet.claims(lease).await.claims.is_empty() {
                 assert!(std::time::Instant::now() < end, "{lease} is not emptied");
