@@ -18,9 +18,6 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::ExponentialBackoff;
 use std::time::Duration;
 
-/// Further attempts in a row at a ledger that others write, too.
-const RETRIES: usize = 11;
-
 /// Where this node stands with its group's budget.
 pub(super) struct TaintBudget {
     /// The ledger may hold an entry of ours, granted for this version of the Node (empty: unknown).
@@ -241,7 +238,8 @@ async fn request_slot(
 ) -> ApiResult<(Slot, Option<BudgetStatus>)> {
     let is_contended = |error: &ApiError| error.is_conflict() && error.what == WRITE_LEDGER;
     let attempt = async || ask_budget(api, group, max, node).await;
-    match attempt.retry(back_off()).when(is_contended).await {
+    // Hundreds may want to enter at once: they come back later, which holds up nothing else.
+    match attempt.retry(back_off(2)).when(is_contended).await {
         Err(error) if is_contended(&error) => Ok((Slot::Busy, None)),
         answer => answer,
     }
@@ -328,7 +326,8 @@ async fn amend(
         let written = api.write_ledger(lease, read.as_ref(), &next).await;
         written.map(drop)
     };
-    match attempt.retry(back_off()).when(ApiError::is_conflict).await {
+    let retries = back_off(11);
+    match attempt.retry(retries).when(ApiError::is_conflict).await {
         Err(error) if error.is_final() => {
             tracing::warn!(%error, "the budget's ledger cannot be updated");
             Ok(())
@@ -338,9 +337,9 @@ async fn amend(
 }
 
 /// Waits after conflicts: doubled each time, and each lengthened at random by up to as much again.
-fn back_off() -> ExponentialBuilder {
+fn back_off(retries: usize) -> ExponentialBuilder {
     let (first, longest) = (Duration::from_millis(5), Duration::from_millis(320));
     let waits = ExponentialBuilder::new().with_min_delay(first);
     let waits = waits.with_max_delay(longest).with_factor(2.0);
-    waits.with_jitter().with_max_times(RETRIES)
+    waits.with_jitter().with_max_times(retries)
 }
