@@ -4,13 +4,14 @@
 use crate::check::allocatable;
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::gpudirect::GpuDirectVerdict;
+use crate::check::link_state::{self, needs_manager};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings, Profile};
 use crate::check::roles::{self, RoleFacts, RoleOverrides};
 use crate::check::{
-    self, Candidate, Context, Finding, Status, causes, device_missing, expected, link_state,
-    no_fabric, xid_seen,
+    self, Candidate, Context, Finding, Status, causes, device_missing, expected, no_fabric,
+    xid_seen,
 };
 use crate::observe::history::{History, Memory};
 use crate::observe::node_resources::NodeResources;
@@ -74,7 +75,7 @@ struct Judged {
     gpudirect: GpuDirectVerdict,
     rails: BTreeSet<PortKey>,
     /// Number of rails that need a subnet manager.
-    infiniband: usize,
+    need_manager: usize,
     no_fabric: bool,
     /// Whether rails have not been up for their settle time or may still appear, as what they may
     /// become.
@@ -88,10 +89,7 @@ impl Judged {
             resources: allocatable::resources(context),
             gpudirect: GpuDirectVerdict::clone(&context.gpudirect_verdict),
             rails: context.rails().map(|rail| rail.key.clone()).collect(),
-            infiniband: (context
-                .rails()
-                .filter(|rail| link_state::needs_manager(rail)))
-            .count(),
+            need_manager: context.rails().filter(|rail| needs_manager(rail)).count(),
             no_fabric: no_fabric::is_certain(context),
             fresh: (link_state::rails_settle(context) || device_missing::rails_come(context))
                 .then_some(Status::Degraded),
@@ -179,13 +177,12 @@ impl Evaluator {
             && !self.history.awaits_sample(report.snapshot.at)
             && !sources.any(|health| health.stalled_since.is_some());
         let now = report.snapshot.at;
-        let latest = now.plus(
-            match report.state != State::Unready && self.debouncer.has_faults() {
-                _ if !settled => UNSETTLED,
-                true => FAULTY,
-                false => SETTLED,
-            },
-        );
+        let may_worsen = report.state != State::Unready && self.debouncer.has_faults();
+        let latest = now.plus(match may_worsen {
+            _ if !settled => UNSETTLED,
+            true => FAULTY,
+            false => SETTLED,
+        });
         let due = self.debouncer.next_change().unwrap_or(latest);
         due.clamp(now.plus(SOONEST), latest)
     }
@@ -283,7 +280,7 @@ impl Evaluator {
         // What is muted is left out now, not when it would have cleared.
         findings.retain(|finding| !self.policy.mute.contains(finding.check));
         let seen = causes::Seen {
-            infiniband: judged.infiniband,
+            need_manager: judged.need_manager,
             watched_since: *self.watched_since.get_or_insert(now),
         };
         causes::attribute(&mut findings, seen);

@@ -137,6 +137,7 @@ pub fn allowed(
     let node = node.ok_or("slurmctld does not list it")?;
     let other = || Err(format!("drained by someone else: {:?}", node.reason()));
     match action {
+        SlurmAction::Nothing => Err("nothing is wanted".into()),
         _ if node.is_any(&OUT) => Err(format!(
             "it is down, failed, rebooting or powered off: {:?}",
             node.reason()

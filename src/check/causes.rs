@@ -77,7 +77,7 @@ impl<'a> Place<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// Number of rails that need a subnet manager.
-    pub infiniband: usize,
+    pub need_manager: usize,
     /// The first look at the node: of what stood already, the moment is not known.
     pub watched_since: Millis,
 }
@@ -154,7 +154,7 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     };
     let mut found = Vec::new();
     let waiting = of("LinkInit");
-    if waiting.len() >= 2 && waiting.len() == seen.infiniband {
+    if waiting.len() >= 2 && waiting.len() == seen.need_manager {
         found.extend(shared("SubnetManagerAway", &waiting, "node".into()));
     }
     let mut down = of("LinkDown");

@@ -28,7 +28,7 @@ fn failing(reason: &'static str, key: &str) -> Finding {
 }
 
 const SEEN: Seen = Seen {
-    infiniband: 8,
+    need_manager: 8,
     watched_since: Millis(0),
 };
 

@@ -97,7 +97,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let (names, most) = (counters_of(reason), limit.more_than);
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
-            // It may go on.
+            // What a counter at its end no longer tells may go on.
             let stuck = |name: &&str| counters.track(name).1.is_some_and(Track::saturated);
             return (names.iter().any(stuck)).then(|| context.unseen(reason, port.key.to_string()));
         };

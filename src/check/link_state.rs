@@ -283,14 +283,13 @@ pub const LINK_UP: Attribute = Attribute::new(UP, &[(BUT_PEERS, "LinkDown"), (PE
 /// fell, or is gone, has findings of its own, and makes no rail of a spare that was never up.
 fn may_be_up(context: &Context<'_>, port: &PortView<'_>) -> usize {
     let is_known = |rail: &PortView<'_>| rail.was_up() || remembered(context, rail, UP) == Some(1);
-    let is_spare = !is_known(port);
+    let never_up = !is_known(port);
     let counts = |rail: &&PortView<'_>| {
-        rail.is_active() || rail.state().is_none() || is_spare && is_known(rail)
+        rail.is_active() || rail.state().is_none() || never_up && is_known(rail)
     };
-    let is_there = |key: &PortKey| context.ports().iter().any(|port| port.key == *key);
-    let rails = context.roles.keys().filter(|key| context.is_rail(key));
-    let gone = rails.filter(|key| is_spare && !is_there(key)).count();
-    context.rails().filter(counts).count() + gone
+    let all = (context.roles.keys()).filter(|key| context.is_rail(key));
+    let gone = all.count().saturating_sub(context.rails().count());
+    context.rails().filter(counts).count() + if never_up { gone } else { 0 }
 }
 
 /// What shows that a port that is down should be up. With as many up as are configured, or as every

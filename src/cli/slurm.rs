@@ -122,7 +122,7 @@ enum DrainLock {
     LeftBehind,
 }
 
-/// Not one of [`MARK`].
+/// Without [`MARK`], by which selvage knows its own drains.
 const RESUMED: &str = "reason=resumed by selvage; a drain after that is not selvage's";
 
 /// Runs Slurm's programs, all of them before the deadline.

@@ -265,7 +265,7 @@ pub struct LinkRate {
 
 /// What mlx5 prints for Ethernet speeds that it has no name for, and of a RoCE port that is down
 /// (drivers/infiniband/hw/mlx5/main.c, mlx5_query_port_roce; translate_eth_ext_proto_oper).
-const MLX5_ETHERNET_UNNAMED: BitsPerSec = BitsPerSec::from_gbps(40);
+pub const MLX5_ETHERNET_UNNAMED: BitsPerSec = BitsPerSec::from_gbps(40);
 
 /// The rate to go by of a port that is up: as told, or the speed of its network device (Mb/s) where what is
 /// told may be no more than mlx5's default; none where that speed is not known.

@@ -327,13 +327,13 @@ impl Sampler {
             Scope::Device => unchanged.contains(subject.name.as_str()),
             Scope::Interface => netdevs.contains(&subject.name),
         };
-        // A device that is gone or registered again may recover.
-        let is_there = |port: &PortKey, old: &RdmaDevice| {
-            port.device != old.key
-                || (devices.iter()).any(|of| of.key == old.key && of.index == old.index)
-        };
-        self.restricted
-            .retain(|port| before.into_iter().flatten().all(|old| is_there(port, old)));
+        // The ports of a device that is gone or registered again may answer again.
+        for old in before.into_iter().flatten() {
+            let same = |of: &RdmaDevice| of.key == old.key && of.index == old.index;
+            if !devices.iter().any(same) {
+                self.restricted.retain(|port| port.device != old.key);
+            }
+        }
         let now = self.clock.now();
         let doubted = self.schedule.doubted(now);
         self.schedule.retain(keep);

@@ -184,6 +184,7 @@ fn another_hand_is_never_touched() {
         );
         let resume = may(&SlurmAction::Resume);
         assert_eq!(resume.is_ok(), may_resume, "{state} {reason}: {resume:?}");
+        assert!(may(&SlurmAction::Nothing).is_err());
     }
 }
 

@@ -91,6 +91,10 @@ impl PortHistory {
 
 /// The rate to go by of a port that is up, from what it tells.
 fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsPerSec> {
+    // As a rule no device has to be looked for.
+    if told != rdma::MLX5_ETHERNET_UNNAMED {
+        return Some(told);
+    }
     let (device, port) = port_of(snapshot, key)?;
     let speed = (port.netdev.as_ref()).and_then(|name| snapshot.speed_of(name));
     rdma::true_rate(port.link_layer, &device.driver, told, speed)
