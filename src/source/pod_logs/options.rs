@@ -138,7 +138,7 @@ impl Options {
             longest_line: 64 << 10,
             buffer: 128 << 10,
             share: 16 << 10,
-            backlog: 4 << 20,
+            backlog: 1 << 20,
             containers: 8192,
             names: 16_384,
             open_files: usize::try_from(limit / 2).map_or(OPEN_FILES, |half| half.min(OPEN_FILES)),
