@@ -147,11 +147,11 @@ test-slow: unit-built ## what `make check` leaves out: laws on more nodes, hosti
 	@$(SEVERAL) -j2 LAW_NODES=5000 test-policies unit/laws $(addprefix unit/,$(SLOW))
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
-test-faults: unit-built ## the fault matrix: a part of its rows (root)
-	tests/faults/run --bin target/debug/selvage --fast
+test-faults: rig unit-built ## the fault matrix: a part of its rows (root)
+	tests/faults/run --bin $(RIG) --debug target/debug/selvage --fast
 
-test-faults-all: unit-built ## all rows of the fault matrix (root; with --docs, tests/faults/run writes docs/faults.md)
-	tests/faults/run --bin target/debug/selvage $(FAULTS)
+test-faults-all: rig unit-built ## all rows of the fault matrix (root; with --docs, tests/faults/run writes docs/faults.md)
+	tests/faults/run --bin $(RIG) --debug target/debug/selvage $(FAULTS)
 
 test-host: ## network namespaces, hostapd and wpa_supplicant, lldpd, opensm over ibsim, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))

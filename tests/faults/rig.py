@@ -24,8 +24,8 @@ PATIENCE = 60
 # The kubelet's default limit on a probe, in seconds; it restarts a container when so many in a row fail.
 PROBE_LIMIT = 1.0
 PROBES_IN_A_ROW = 3
-# Of a build with debug assertions, in MiB; the manifests grant 64 to the smaller release build.
-MEMORY_LIMIT = 96
+# MiB, as the manifests grant.
+MEMORY_LIMIT = 64
 PROBE_EVERY = 0.05
 
 # Sources are read often and findings raised and cleared soon, so that a row takes seconds.
@@ -55,7 +55,7 @@ SETTINGS = [
 MOVING = (
     "process_", "selvage_source_", "selvage_report_", "selvage_fabric_", "selvage_task_",
     "selvage_finding", "selvage_check_findings", "selvage_full_window", "selvage_nccl_log_",
-    "selvage_agent_",
+    "selvage_agent_", "selvage_build_info",
 )
 
 
@@ -224,7 +224,8 @@ class Rig:
         self.binary, self.dir, self.control = binary, directory, control
         self.tree = directory / "node"
         self.state = directory / "state"
-        shutil.copytree(template, self.tree, symlinks=True)
+        # A fifth of the time that Python's own takes, for thousands of files.
+        subprocess.run(["cp", "-a", template, self.tree], check=True)
         self.agents, self.probes, self.groups, self.undo = [], [], [], []
         self.recovery = None
         self.agent = None

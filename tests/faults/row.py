@@ -33,4 +33,6 @@ class Row:
     alone: bool = False
     # It shows that the runner notices: passing is its failure.
     must_fail: bool = False
+    # It ends the agent's tasks, by a hook that only builds with debug assertions have.
+    hook: bool = False
     template: str = "h100_ib"

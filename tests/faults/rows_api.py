@@ -8,9 +8,9 @@ import shutil
 import time
 
 from api import Server
-from rig import Failed
+from rig import MEMORY_LIMIT, Failed
 from row import Row
-from rows_process import panic
+from rows_process import HOOKED, panic
 
 LABEL = "selvage.dev/fabric"
 # Requests a second that an agent may make of a server that fails, over the time of the fault.
@@ -40,7 +40,7 @@ def link(rig, text):
     (rig.tree / "sys/class/infiniband/mlx5_3/ports/1/state").write_text(text)
 
 
-def row(name, fault, answer, fast=False, known="", memory=96):
+def row(name, fault, answer, fast=False, known="", memory=MEMORY_LIMIT):
     """`answer` gets a request's handler and returns whether it answered."""
     def run(rig):
         server, agent = cluster(rig)
@@ -306,7 +306,8 @@ ROWS = [
     Row("API server", "server away", "nothing listens at the server's address", "the agent serves and judges; "
         "the Node is written once the server is there", away, "the label, meanwhile", fast=True),
     Row("threads", "task cluster, panic", "the task `cluster` panics",
-        "it is started again, and writes what changed; the others go on", task_ends, fast=True),
+        "it is started again, and writes what changed; the others go on", task_ends, fast=True, hook=True,
+        memory=HOOKED),
     *(token(f"token {name}", f"the token's file {text}", make) for name, text, make in KINDS),
     *(kubeconfig(f"kubeconfig {name}", f"at the start the kubeconfig {text}", make)
       for name, text, make in KINDS),

@@ -100,14 +100,15 @@ def once(name, fault, attack, fast=False, known=""):
 
 
 def sends(data, count=1, status=None):
-    """Connections that each send this and read what comes."""
+    """Connections that each send this, or what it gives, and read what comes."""
     def attack(connect):
+        request = data() if callable(data) else data
         for _ in range(count):
             answer = b""
             with contextlib.suppress(ConnectionError, BrokenPipeError, TimeoutError):
                 with connect() as stream:
                     with contextlib.suppress(ConnectionError, BrokenPipeError):
-                        stream.sendall(data)
+                        stream.sendall(request)
                     while part := stream.recv(65536):
                         answer += part
                         if len(answer) > 1 << 20:
@@ -203,9 +204,8 @@ ONCE = [
         get("/../../etc/passwd"), status=b"404")),
     once("encoded path", "a path of encoded NULs and dots", sends(
         get("/%00%2e%2e%2f%2e%2e/etc/passwd"), status=b"404")),
-    once("body of 64 MiB", "a POST of 64 MiB", sends(
-        get("/metrics", f"Content-Length: {64 << 20}", method="POST") + b"x" * (64 << 20),
-    )),
+    once("body of 64 MiB", "a POST of 64 MiB", sends(lambda: (
+        get("/metrics", f"Content-Length: {64 << 20}", method="POST") + b"x" * (64 << 20)))),
     once("body without end", "a chunked POST that goes on", endless_body),
     once("two lengths", "Content-Length twice, and chunked as well", sends(
         get("/metrics", "Content-Length: 5", "Content-Length: 6", "Transfer-Encoding: chunked",

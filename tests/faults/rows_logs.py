@@ -177,8 +177,9 @@ def log_is(make):
     return spoil
 
 
-def add(data):
-    return lambda rig, place: nccl.write(place, data)
+def add(make):
+    """`make` gives the data: much of it is made only in the row that needs it."""
+    return lambda rig, place: nccl.write(place, make())
 
 
 def directories(rig, _):
@@ -235,21 +236,21 @@ PODS = [
          lambda rig, place: os.truncate(place / "0.log", 0)),
     pods("pod log rotated 20 times", "a log is rotated 20 times at once", rotated, fast=True),
     pods("pod log sparse", "a log of 4 GiB of NUL bytes", sparse, fast=True),
-    pods("pod log line of 64 MiB", "a line of 64 MiB without an end", add(b"A" * (64 << 20)),
+    pods("pod log line of 64 MiB", "a line of 64 MiB without an end", add(lambda: b"A" * (64 << 20)),
          fast=True),
     pods("pod log parts without end", "100,000 partial frames and never a whole one",
-         add(nccl.framed("NCCL INFO " + "x" * 100, "P") * 100_000)),
-    pods("pod log junk", "8 MiB of random bytes", add(os.urandom(8 << 20))),
+         add(lambda: nccl.framed("NCCL INFO " + "x" * 100, "P") * 100_000)),
+    pods("pod log junk", "8 MiB of random bytes", add(lambda: os.urandom(8 << 20))),
     pods("pod log odd frames", "frames with dates, streams and tags that do not exist",
-         add("".join(f"{time} {stream} {tag} NCCL INFO Using network Socket\n"
+         add(lambda: "".join(f"{time} {stream} {tag} NCCL INFO Using network Socket\n"
                      for time in (nccl.TIME, "9999-99-99T99:99:99Z", "", "-1")
                      for stream in ("stdout", "stderr", "stdin", "")
                      for tag in ("F", "P", "F:F", "X", "")) * 50)),
     pods("pod log odd JSON", "lines of Docker's format that are torn, deep or huge",
-         add('{"log":"\n' * 1000 + '{"log":' + "[" * 100_000 + "\n"
+         add(lambda: '{"log":"\n' * 1000 + '{"log":' + "[" * 100_000 + "\n"
              + '{"log":"' + "\\ud800" * 10_000 + '"}\n')),
     pods("pod log storm", "300,000 lines of NCCL at once",
-         add(nccl.lines(nccl.FELL_BACK[2:5]) * 100_000)),
+         add(lambda: nccl.lines(nccl.FELL_BACK[2:5]) * 100_000)),
     pods("pod log twelve thousand directories", "10,000 directories that belong to no pod, 2,000 empty pods",
          directories),
     pods("pod logs removed", "`/var/log/pods` is moved away", all_logs(lambda top: None), logs_back,
