@@ -34,7 +34,7 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
                 complaints.extend(wrong_settings(&matches));
                 break;
             }
-            Err(error) => match unknown_flag(&error) {
+            Err(error) => match unknown_flag(&error).or_else(|| wrong_value(&error)) {
                 // Without it, parsing finds the next complaint.
                 Some((flag, complaint)) if remove(&mut args, &flag) => complaints.push(complaint),
                 _ if complaints.is_empty() => {
@@ -77,6 +77,25 @@ fn unknown_flag(error: &clap::Error) -> Option<(String, String)> {
         _ => String::new(),
     };
     Some((flag.clone(), format!("{flag}: no such flag{meant}")))
+}
+
+/// The flag whose value an error is about (`--timeout <TIME>`), and what is wrong with it.
+fn wrong_value(error: &clap::Error) -> Option<(String, String)> {
+    let is_value = matches!(
+        error.kind(),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation
+    );
+    let ContextValue::String(argument) = error.get(ContextKind::InvalidArg).filter(|_| is_value)?
+    else {
+        return None;
+    };
+    let flag = argument
+        .split(' ')
+        .next()
+        .filter(|word| word.starts_with("--"))?;
+    let text = error.to_string();
+    let said = text.lines().next()?.trim_start_matches("error: ");
+    Some((flag.to_string(), said.to_string()))
 }
 
 /// Removes a flag with its value; false if it is not there.

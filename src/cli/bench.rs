@@ -77,7 +77,7 @@ pub(super) fn command(inputs: &Inputs, args: &BenchArgs, matches: &ArgMatches) -
     let rails = rails(args, files, matches).map_err(refuse_all)?;
     let (bench, errors) = run(files, rails, args.collective);
     for error in &errors {
-        complain(crate::report::text::clean(error));
+        complain(error);
     }
     let printed = print(&match inputs.output.style() {
         None => crate::report::bench::json(&bench),

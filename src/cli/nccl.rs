@@ -9,7 +9,6 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::report;
 use crate::report::nccl::Input;
-use crate::report::text::clean;
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -23,7 +22,7 @@ const PIECE: usize = 256 << 10;
 pub(super) fn command(given: &Inputs) -> Status {
     let (inputs, errors) = run(&given.files);
     for error in &errors {
-        complain(clean(error));
+        complain(error);
     }
     print(&match given.output.style() {
         None => report::nccl::json(&inputs),

@@ -210,7 +210,7 @@ pub(super) fn style() -> Style {
     let columns = std::env::var("COLUMNS").ok();
     let columns = columns.and_then(|text| text.parse().ok());
     Style {
-        width: columns.unwrap_or(if terminal { 100 } else { 80 }),
+        width: columns.unwrap_or_else(|| if terminal { textwrap::termwidth() } else { 80 }),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
     }
 }

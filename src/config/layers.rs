@@ -268,11 +268,12 @@ fn hint(key: &str, value: &Value) -> Option<String> {
         (Value::Array(_), _) => Some("is a list of names: write [\"mlx5_0\"]".into()),
         (Value::Bool(_), _) => Some(format!("{value} is neither true nor false")),
         (Value::Number(_) | Value::Null, Value::String(text)) => {
-            let number = text.parse::<f64>().ok()?;
-            Some(match number.is_finite() {
-                true => format!("is a number: write {text}"),
-                false => format!("{text} is not a finite number"),
-            })
+            if !text.parse::<f64>().ok()?.is_finite() {
+                return Some(format!("{text} is not a finite number"));
+            }
+            let number = serde_json::from_str(text).ok()?;
+            trial(key, &number).ok()?;
+            Some(format!("is a number: write {number}"))
         }
         _ => None,
     }

@@ -244,6 +244,8 @@ fn what_would_be_accepted_and_mean_nothing_is_refused() {
         ("", "agent.node_name = 5", "is a text: write \"5\""),
         ("", "hysteresis.flap_count = '3'", "is a number: write 3"),
         ("", "policy.expect.rails = '8'", "is a number: write 8"),
+        ("", "policy.expect.rails = '-1'", "invalid type: string"),
+        ("", "policy.xid.fatal_for = '1'", "policy.xid.fatal_for"),
         (
             "",
             "[policy.xid.overrides.79]\naction = 'app'\nwithin = 60",

@@ -1,7 +1,7 @@
 //! Each container whose log holds NCCL's lines, with its verdict: bounded, and without I/O.
 
 use super::sidecar_record::sidecar_verdict;
-use crate::check::nccl::{Fallback, JobContext, NcclVerdict, judge};
+use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -332,7 +332,7 @@ fn difference(before: Option<Announced>, container: &Arc<ContainerVerdict>) -> O
     let fallback = match (before, fell_back) {
         (Fallback::Yes, Fallback::Yes) => None,
         (_, Fallback::Yes) => Some(true),
-        (Fallback::Yes, Fallback::No) => Some(false),
+        (Fallback::Yes, Fallback::No) if container.verdict.network != Network::None => Some(false),
         _ => None,
     };
     let hangs = hangs && !hung;
@@ -483,10 +483,21 @@ impl JobLog {
             return (Arc::new(verdict.clone()), Via::Sidecar);
         }
         let own = judge(&self.log, context);
-        let conclusive = own.tcp_fallback != Fallback::Unknown || own.init_hangs_since.is_some();
-        match &self.remembered {
-            Some(remembered) if !conclusive => (Arc::clone(remembered), Via::Remembered),
-            _ => (Arc::new(own), Via::Log),
+        let Some(remembered) = &self.remembered else {
+            return (Arc::new(own), Via::Log);
+        };
+        // What stays in one node says nothing about a fallback between nodes that was seen before.
+        let inner = own.network == Network::None && remembered.tcp_fallback == Fallback::Yes;
+        let conclusive = own.tcp_fallback != Fallback::Unknown && !inner;
+        let hang = own.init_hangs_since;
+        let completes = own.init_complete == Some(true) && own.nranks >= remembered.nranks;
+        let over = hang.is_some() || completes;
+        if conclusive || remembered.tcp_fallback == Fallback::Unknown && over {
+            (Arc::new(own), Via::Log)
+        } else if over && remembered.init_hangs_since != hang {
+            (Arc::new(remembered.with_hang(&own)), Via::Remembered)
+        } else {
+            (Arc::clone(remembered), Via::Remembered)
         }
     }
 }

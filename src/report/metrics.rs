@@ -5,7 +5,7 @@ use super::catalogue::Detail;
 use super::port_view::{self, PortView};
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
-use crate::check::word;
+use crate::check::{word, xid_codes};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::observe::pci::{AER_SEVERITIES, PcieLink};
 use crate::units::Millis;
@@ -206,19 +206,16 @@ fn bandwidth(link: &PcieLink) -> f64 {
 }
 
 fn kernel_log(out: &mut Exposition, report: &Report) {
-    // The totals count and outlive the bounded list of Xids; the list knows the classes.
-    let mut classes: BTreeMap<u32, &str> = BTreeMap::new();
+    // The totals count and outlive the bounded list of Xids.
     let mut counts: BTreeMap<(&str, u32), u64> = BTreeMap::new();
     for xid in &report.xids {
-        classes.insert(xid.xid, &xid.class);
         counts.insert((xid.pci.as_deref().unwrap_or(""), xid.xid), xid.count);
     }
     for (pci, codes) in &report.totals.xids {
         counts.extend(codes.iter().map(|(code, count)| ((&**pci, *code), *count)));
     }
     for ((pci, code), count) in counts.into_iter().take(MAX_EVENTS) {
-        let class = classes.get(&code).copied().unwrap_or("unknown");
-        let labels = [pci, &code.to_string(), class];
+        let labels = [pci, &code.to_string(), xid_codes::class(code)];
         out.push("selvage_gpu_xid_total", &labels, count);
     }
     let events = report.totals.nic_events.iter();

@@ -43,7 +43,7 @@ fn remedy(reason: &str) -> Option<&'static str> {
 }
 
 /// Judges a run. `nccl` is the verdict on NCCL's log in the same input, if there are lines of NCCL's;
-/// `name` is the benchmark that the user names.
+/// `name` is the benchmark that the user names, for output that names none.
 pub fn judge(
     run: &Run,
     rails: Option<&Rails>,
@@ -51,7 +51,7 @@ pub fn judge(
     facts: &LogFacts,
     name: Option<Collective>,
 ) -> BenchVerdict {
-    let collective = name.or(run.collective);
+    let collective = run.collective.or(name);
     let topology = topology(run, nccl);
     let tcp = nccl.filter(|nccl| nccl.proves_tcp());
     let doubted = topology.as_ref().filter(|_| tcp.is_none());

@@ -411,6 +411,18 @@ fn what_the_log_says_comes_first() {
         judge(&run_two, None, None, &LogFacts::default(), None).reason,
         "RailsNotKnown"
     );
+    // What a node in trouble can carry is not what it should.
+    let ill = Rails {
+        trouble: Some("degraded: LaneWidthReduced".into()),
+        ..dgx.clone()
+    };
+    let fast = run(Collective::AllReduce, &[8, 8], 390.0, 390.0);
+    let got = judge(&fast, Some(&ill), None, &LogFacts::default(), None);
+    assert_eq!((got.verdict, got.reason), (V::Unknown, "NodeNotReady"));
+    // The output's own name counts.
+    let named = Some(Collective::Sendrecv);
+    let got = judge(&fast, Some(&dgx), None, &LogFacts::default(), named);
+    assert_eq!(got.collective, Some(Collective::AllReduce));
     // NVLink between nodes.
     let facts = LogFacts {
         mnnvl: true,

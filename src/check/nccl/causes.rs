@@ -51,7 +51,7 @@ pub(super) fn causes(
         causes.push(Failure::OfiTcp);
     }
     let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
-    if by_tcp && causes.is_empty() && !any(|p| p.ib_tried) {
+    if by_tcp && causes.is_empty() && !any(Process::ib_failed) {
         causes.push(Failure::IbNotTried);
     }
     if tcp && multi && on_inner_interface(log) {
@@ -74,7 +74,13 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -
     let printed_ib_off = printed && log.printed_ib_off;
     let sockets = any(|p| p.asks_socket) || printed_socket || context.wants_sockets();
     let fast_socket = any(|p| p.fast_socket || p.chosen == Some(Net::FastSocket));
-    let verbs_off = any(|p| p.ib_disabled) || printed_ib_off || context.disables_verbs();
+    // What NCCL itself prints of it counts more than what a script or the manifest says.
+    let is_zero = log
+        .env
+        .get("NCCL_IB_DISABLE")
+        .is_some_and(|value| value == "0");
+    let asked = printed_ib_off || context.disables_verbs();
+    let verbs_off = any(|p| p.ib_disabled) || asked && !is_zero;
     let all = [
         (sockets, Failure::NetSocket),
         (fast_socket, Failure::FastSocket),

@@ -2,6 +2,7 @@
 
 use super::context::JobContext;
 use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::group::Group;
 use crate::observe::nccl::process::Stage;
 
 /// An init that takes too long.
@@ -21,10 +22,12 @@ pub struct Hang {
 pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
     let (now, patience) = context.now?;
     // An init that failed does not hang.
-    if log.init_error_traces > 0 {
-        return None;
-    }
-    let groups = (log.groups.iter()).filter(|(key, group)| key.nranks > 1 && !group.superseded);
+    let failed = |group: &Group| {
+        let mut seats = group.seats.values();
+        seats.any(|seat| (log.processes.get(&seat.place)).is_some_and(|of| of.init_failed))
+    };
+    let groups = (log.groups.iter())
+        .filter(|(key, group)| key.nranks > 1 && !group.superseded && !failed(group));
     let hangs = groups.filter_map(|(key, group)| {
         let seats = group.seats.values();
         let started = seats.filter(|seat| seat.start && !seat.complete && !seat.ended);
@@ -57,5 +60,6 @@ pub(super) fn complete(log: &NcclLog) -> Option<bool> {
     if seats().any(|seat| seat.complete) {
         return Some(true);
     }
-    (seats().any(|seat| seat.aborted) || log.init_error_traces > 0).then_some(false)
+    let failed = || log.live().any(|process| process.init_failed);
+    (seats().any(|seat| seat.aborted) || failed()).then_some(false)
 }

@@ -75,9 +75,11 @@ pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used
     }
     let other = nets.iter().find(|net| !net.is_tcp());
     match (nets.iter().any(|net| net.is_tcp()), other) {
+        // Those of an earlier run say nothing about this one, which has none yet.
+        (false, Some(_)) if all_chose(log, true) && !connected(log) => chosen(log, span, context),
         (false, Some(net)) => carried(log, &log.channels, *net, span, context),
         // Connections that contradict every choice are quoted from another log.
-        (true, None) if chose_otherwise(log) => UNKNOWN,
+        (true, None) if all_chose(log, false) => UNKNOWN,
         (true, None) => over_tcp(log, &log.channels, span, context),
         // Two networks, and no communicator shows which serves what.
         (true, Some(_)) => UNKNOWN,
@@ -85,10 +87,19 @@ pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used
     }
 }
 
-/// Whether every process whose choice is shown chose a net other than TCP.
-fn chose_otherwise(log: &NcclLog) -> bool {
+/// Whether every process whose choice is shown chose TCP, or none of them.
+fn all_chose(log: &NcclLog, tcp: bool) -> bool {
     let mut chosen = log.live().filter_map(|process| process.chosen).peekable();
-    chosen.peek().is_some() && chosen.all(|net| !net.is_tcp())
+    chosen.peek().is_some() && chosen.all(|net| net.is_tcp() == tcp)
+}
+
+/// Whether a communicator of this run has connections, or they are not known by communicator.
+fn connected(log: &NcclLog) -> bool {
+    let used = |superseded| {
+        let mut groups = (log.groups.values()).filter(move |group| group.superseded == superseded);
+        groups.any(|group| group.channels.nets().next().is_some())
+    };
+    used(false) || !used(true)
 }
 
 /// If communicators use different networks, the widest one in use decides.
@@ -156,7 +167,7 @@ fn perhaps_asked(log: &NcclLog) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     processes.any(Process::only_socket_tried)
-        && !any(|process| process.ib_tried || process.plugin_failed)
+        && !any(|process| process.ib_failed() || process.plugin_failed)
 }
 
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.

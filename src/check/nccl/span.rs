@@ -52,11 +52,13 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if spans.contains(&Some(true)) {
         return Some(true);
     }
+    // A rank above all of them is of a communicator that the log does not show.
+    let highest = log.channels.highest().map(|rank| rank + 1);
+    let all_shown = highest <= log.groups.keys().map(|key| key.nranks).max();
     // Communicators of one rank send nothing.
-    if !log.groups.is_empty() && spans.iter().all(|span| *span == Some(false)) {
+    if !log.groups.is_empty() && all_shown && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
-    let highest = log.channels.highest().map(|rank| rank + 1);
     if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
         return Some(true);
     }

@@ -411,3 +411,120 @@ fn a_run_of_another_size_replaces_the_one_before() {
     }
     assert_eq!(log(&both).live().count(), 1);
 }
+
+/// Lines of a rank: its process, communicator and net.
+fn rank(pid: u32, rank: u32, nranks: u32, nodes: u32, id: u32, net: &str) -> String {
+    let head = format!("n1:{pid}:{pid} [0] NCCL INFO");
+    let comm = format!(
+        "comm 0xa{rank} rank {rank} nranks {nranks} cudaDev 0 busId {pid}000 commId 0x{id}"
+    );
+    let none = if net == "Socket" {
+        "No device found."
+    } else {
+        "Using [0]mlx5_0:1/IB"
+    };
+    let peer = (rank + 8) % nranks;
+    let over = if nodes > 1 {
+        format!("NET/{net}/0")
+    } else {
+        "P2P/CUMEM".into()
+    };
+    format!(
+        "{head} NET/IB : {none}
+        {head} Using network {net}
+        {head} {comm} - Init START
+        {head} comm 0xa{rank} rank {rank} nRanks {nranks} nNodes {nodes} localRanks 8 localRank 0 MNNVL 0
+        {head} Channel 00/0 : {rank}[0] -> {peer}[0] [send] via {over}
+        {head} {comm} - Init COMPLETE
+        "
+    )
+}
+
+#[test]
+fn runs_and_communicators_of_one_log() {
+    let trainer = rank(100, 0, 16, 2, 1, "Socket");
+    let over = "n1:100:101 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+    let inference = rank(500, 0, 8, 1, 2, "Socket");
+    // The GPU is the same, the rank another one.
+    let shrunk = rank(200, 8, 16, 2, 4, "Socket").replace("200000", "100000");
+    let grown = rank(100, 0, 24, 3, 3, "IB");
+    let whole = rank(100, 0, 16, 2, 5, "IB");
+    let (not_yet, _) = trainer
+        .split_once("n1:100:100 [0] NCCL INFO Channel")
+        .unwrap();
+    let chosen = not_yet
+        .replace("100:100", "300:300")
+        .replace("0x1 ", "0x6 ");
+    for (name, lines, want) in [
+        (
+            "beside inference",
+            format!("{trainer}{inference}{over}"),
+            Yes,
+        ),
+        ("a run of fewer nodes", format!("{grown}{shrunk}"), Yes),
+        (
+            "connections of the run before",
+            format!("{whole}{chosen}"),
+            Yes,
+        ),
+        (
+            "and of this one",
+            format!("{whole}{}", rank(300, 0, 16, 2, 6, "IB")),
+            No,
+        ),
+        (
+            "a rank that no communicator has",
+            format!("{}{over}", rank(100, 0, 1, 1, 7, "Socket")),
+            Yes,
+        ),
+    ] {
+        assert_eq!(verdict(&lines).tcp_fallback, want, "{name}: {lines}");
+    }
+}
+
+#[test]
+fn what_ends_or_fails_is_of_its_process() {
+    let started = |pid: u32, rank: u32, nranks: u32, id: &str| {
+        format!(
+            "n1:{pid}:{pid} [0] NCCL INFO comm 0xa rank {rank} nranks {nranks} cudaDev 0 busId {pid}000 commId 0x{id} - Init START\n"
+        )
+    };
+    let complete =
+        |pid, rank, nranks, id: &str| started(pid, rank, nranks, id).replace("START", "COMPLETE");
+    let failed = "n1:100:100 [0] NCCL INFO init.cc:1402 -> 2\n";
+    let aborted = "n1:100:155 [0] NCCL INFO comm 0xa rank 0 nranks 16 cudaDev 0 busId 1000 - Abort COMPLETE\n";
+    let pair = [(100, 0), (101, 1)];
+    let world: String = (pair.iter())
+        .flat_map(|(pid, rank)| [started(*pid, *rank, 2, "1"), complete(*pid, *rank, 2, "1")])
+        .collect();
+    for (name, lines, hangs) in [
+        ("waits", started(100, 0, 16, "1"), true),
+        ("failed", started(100, 0, 16, "1") + failed, false),
+        (
+            "another run",
+            started(100, 0, 16, "1") + failed + &started(200, 0, 16, "2"),
+            true,
+        ),
+        (
+            "aborted by a watchdog",
+            started(100, 0, 16, "1") + aborted,
+            false,
+        ),
+        (
+            "beside another pair",
+            world + &started(100, 0, 2, "2") + &started(101, 0, 2, "3") + &complete(101, 0, 2, "3"),
+            true,
+        ),
+    ] {
+        let began: jiff::Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
+        let mut log = NcclLog::new(Limits::CONTAINER);
+        Reader::default().feed(lines.as_bytes(), &mut log, Some(began));
+        let late = "2026-03-01T11:00:00Z".parse().unwrap();
+        let context = JobContext {
+            now: Some((late, std::time::Duration::from_secs(300))),
+            ..JobContext::default()
+        };
+        let got = judge(&log, &context);
+        assert_eq!(got.init_hangs_since.is_some(), hangs, "{name}: {got:#?}");
+    }
+}

@@ -163,14 +163,14 @@ pub(super) fn rdma_ports(context: &Context<'_>) -> Judged {
         }
     };
     let (all, down_names) = (ports.len(), port_names(&down));
-    let item = if active.is_empty() && down.is_empty() {
-        let message = format!("the state of {} cannot be read", list(&port_names(&unread)));
-        Item::unknown("PortStateUnreadable", message)
-    } else if active.is_empty() {
+    let item = if active.is_empty() && unread.is_empty() {
         let message = format!("none of {all} ports is active: {}", list(&down_names));
         Item::failing("NoActivePort", message).fix(remedy)
     } else if let Some(message) = missed(context, all, &active, &down) {
         Item::degraded("PortDown", message).fix(remedy)
+    } else if !unread.is_empty() {
+        let message = format!("the state of {} cannot be read", list(&port_names(&unread)));
+        Item::unknown("PortStateUnreadable", message)
     } else {
         let mut message = format!("{} of {all} active", active.len());
         if !down.is_empty() {

@@ -112,12 +112,15 @@ pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
     let fabric = intended(context);
     let provider = environment.get("FI_PROVIDER").unwrap_or("efa");
     let message = format!("FI_PROVIDER={provider}: libfabric may not use EFA");
-    Item::failing("OfiProvider", message).when(fabric == Fabric::Efa && !allows_efa(provider))?;
+    let item = context.if_rdma_matters(Item::failing("OfiProvider", message));
+    item.when(fabric == Fabric::Efa && !allows_efa(provider))?;
     if configured(environment).is_some_and(|plugins| plugins.is_empty()) {
         let message = "NCCL_NET_PLUGIN disables plugins";
         return Ok(match needed_by(fabric) {
-            Some(why) => Item::failing("PluginMissing", format!("{message}, and {why}"))
-                .fix("NCCL_NET_PLUGIN: unset it"),
+            Some(why) => context.if_rdma_matters(
+                Item::failing("PluginMissing", format!("{message}, and {why}"))
+                    .fix("NCCL_NET_PLUGIN: unset it"),
+            ),
             None => Item::ok(message),
         });
     }

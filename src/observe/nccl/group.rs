@@ -73,7 +73,7 @@ pub struct Group {
     pub left: BTreeSet<u32>,
     /// The communicator's connections.
     pub channels: ChannelCounts,
-    /// Number of the last line about it.
+    /// When the last line about it came, in lines of the log.
     pub last_line: u64,
     /// A later communicator replaced its ranks.
     pub superseded: bool,
@@ -88,6 +88,11 @@ impl Group {
             let Some(bus) = seat.bus else { return false };
             *seen.entry(bus).or_insert(seat.place) != seat.place
         })
+    }
+
+    /// Whether a process is one of its ranks.
+    pub(super) fn holds(&self, place: Place) -> bool {
+        self.seats.values().any(|seat| seat.place == place)
     }
 
     /// Bytes of memory that it holds, roughly.

@@ -77,8 +77,6 @@ pub struct NcclLog {
     pub interfaces: BTreeSet<String>,
     /// Environment variables that NCCL printed.
     pub env: BTreeMap<String, String>,
-    /// Number of lines of error traces that come from init.
-    pub init_error_traces: u64,
     /// Duration of the longest init in seconds.
     pub init_seconds: Option<f64>,
     /// Number of NCCL lines.
@@ -157,7 +155,7 @@ impl NcclLog {
         let place = Place { host, process };
         self.make_room(place);
         let printer = self.processes.entry(place).or_default();
-        printer.last_line = number;
+        printer.last_line = self.records;
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         printer.apply(&record.event);
         if let Some(kind) = EvidenceKind::of(&record.event) {
@@ -216,9 +214,6 @@ impl NcclLog {
             Event::NetFailed(name) if !matches!(name, "IB" | "Socket") => {
                 self.failure(Failure::PluginInit, text, number);
             }
-            Event::ErrorTrace { file } => {
-                self.init_error_traces += u64::from(file.ends_with("init.cc"));
-            }
             Event::Unknown => self.unknown += 1,
             _ => {}
         }
@@ -233,6 +228,11 @@ impl NcclLog {
         let Some((process, tid)) = process.zip(record.who.tid) else {
             return;
         };
+        // It works on: who took its rank is of another communicator that runs beside it.
+        if std::mem::take(&mut process.stale) {
+            let own = self.groups.values_mut().filter(|group| group.holds(place));
+            own.for_each(|group| group.superseded = false);
+        }
         let channels = match process.thread(tid).and_then(|thread| thread.group) {
             Some(key) => (self.groups.get_mut(&key)).map(|group| &mut group.channels),
             None => process.pending(tid),

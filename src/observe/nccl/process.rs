@@ -33,7 +33,7 @@ words! {
 pub struct Process {
     /// Another process replaced it in its communicator: it belongs to an earlier run.
     pub stale: bool,
-    /// Number of its last line.
+    /// When it printed its last line, in lines of the log: several files have numbers of their own.
     pub last_line: u64,
     /// The net that it chose last.
     pub chosen: Option<Net>,
@@ -79,6 +79,8 @@ pub struct Process {
     pub plugin_failed: bool,
     /// Another plugin printed lines.
     pub speaks: Option<Net>,
+    /// Its last init failed.
+    pub init_failed: bool,
     /// How far its last init has come.
     pub stage: Stage,
     /// Whether rings use GPUDirect RDMA, by its last ring line.
@@ -147,10 +149,16 @@ impl Process {
         2 * size_of::<Self>() + threads + pending.sum::<usize>()
     }
 
+    /// Whether it tried verbs in vain. Since 2.27 they are initialised also where NCCL_NET then selects
+    /// sockets, and plugins are loaded before.
+    pub fn ib_failed(&self) -> bool {
+        self.ib_tried && (!self.ib_found || self.ib_none)
+    }
+
     /// Whether the log shows the whole choice of TCP and no other attempt: NCCL_NET=Socket leaves no other
     /// trace.
     pub fn only_socket_tried(&self) -> bool {
-        let tried = self.ib_tried || self.ib_plugin || self.ofi || self.plugin_failed;
+        let tried = self.ib_failed() || self.ofi || self.plugin_failed;
         self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
     }
 

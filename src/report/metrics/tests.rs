@@ -343,7 +343,7 @@ fn a_port_that_is_down_has_state_but_no_rate() {
         "selvage_fabric_state_transitions_total{to=\"unready\"} 1",
         "selvage_check_findings{check=\"link_state\",status=\"failing\"} 1",
         "selvage_finding{check=\"link_state\",subject=\"mlx5_3/1\",reason=\"LinkDown\",status=\"failing\",caused_by=\"\"} 1",
-        "selvage_gpu_xid_total{pci=\"0000:83:00\",xid=\"79\",class=\"bus\"} 2",
+        "selvage_gpu_xid_total{pci=\"0000:83:00\",xid=\"79\",class=\"pcie\"} 2",
         "selvage_nic_kernel_events_total{pci=\"0000:13:00\",event=\"nic_link_down\"} 1",
         "selvage_kernel_module_loaded{module=\"nvidia_peermem\"} 1",
         "selvage_kernel_module_loaded{module=\"nvidia_fs\"} 0",

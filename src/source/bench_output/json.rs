@@ -31,7 +31,9 @@ pub fn parse(text: &str) -> Result<BenchLog, bool> {
         return Err(false);
     };
     let mut errors = elements(&file["errors"]).filter_map(Value::as_str);
-    let failure = errors.find(|error| !error.is_empty());
+    let too_low = file["average_bus_bandwidth"]["okay"] == "false";
+    let too_low = too_low.then_some("the average bus bandwidth is below NCCL_TESTS_MIN_BW");
+    let failure = errors.find(|error| !error.is_empty()).or(too_low);
     // Counts of wrong elements that are present and are not counts. Figures that could not be measured
     // are texts: `"nan"`.
     let rows = results.iter();

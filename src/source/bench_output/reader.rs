@@ -150,6 +150,10 @@ impl Reader {
             self.run.out_of_bounds = self.run.out_of_bounds.max(wrong);
         } else if text.contains("Avg bus bandwidth") {
             self.run.ended = true;
+            // Less than the user's own limit, NCCL_TESTS_MIN_BW.
+            if text.contains("FAILED") {
+                (self.run.failure).get_or_insert((self.cut_at, text.trim().to_string()));
+            }
         } else if any(FAILURES) || any(LAUNCHER_ERRORS) {
             // Outside of a run a launcher's error is about another program.
             if any(FAILURES) || !self.run.is_empty() {

@@ -5,8 +5,7 @@ use crate::source::parse::{Pattern, pattern};
 use std::borrow::Cow;
 
 /// Element types of all versions (`test_typenames`).
-const TYPES: &str =
-    "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|char|int";
+const TYPES: &str = "int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2|fp8_e4m3|fp8_e5m2|char|int";
 
 /// Reductions (`test_opnames`), and the word for none.
 const REDUCTIONS: &str = "sum|prod|max|min|avg|mulsum|none";
@@ -53,11 +52,14 @@ pub(super) fn figure(rest: &str) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-/// `  0 Group  0 Pid 1034070 on     host device  0 [0000:11:00] NVIDIA H100 …`, after `Rank `.
+/// `  0 Group  0 Pid 1034070 on     host device  0 [0000:11:00] NVIDIA H100 …`, after `Rank `. Without a
+/// group by nccl-tests before 2.13.5 and by rccl-tests.
 pub(super) fn rank(rest: &str) -> Option<Rank> {
     let words: Vec<&str> = rest.split_whitespace().take(8).collect();
-    let [rank, "Group", group, "Pid", _, "on", host, "device"] = words[..] else {
-        return None;
+    let (rank, group, host) = match words[..] {
+        [rank, "Group", group, "Pid", _, "on", host, "device"] => (rank, group, host),
+        [rank, "Pid", _, "on", host, "device", ..] => (rank, "0", host),
+        _ => return None,
     };
     (host.len() <= MAX_HOST).then_some(())?;
     Some(Rank {

@@ -305,6 +305,13 @@ fn ranks() {
             0,
             "n1",
         ),
+        // nccl-tests before 2.13.5, rccl-tests.
+        (
+            "#   Rank  3 Pid   1000 on    node0 device  3 [0000:c9:00] AMD Instinct MI300X",
+            3,
+            0,
+            "node0",
+        ),
     ] {
         let run = one(line);
         let rank = &run.ranks[0];
@@ -317,7 +324,6 @@ fn ranks() {
     for line in [
         "# Rank",
         "Rank x on y",
-        "Rank 0 Pid 5 on h device 0",
         "Rank 0 Group 0 Pid 5 at h device 0",
         "[rank0]: Rank 0 done",
     ] {
@@ -369,6 +375,12 @@ fn the_json_file() {
         .replace("\"validation\":1", "\"validation\":0")
         .replace("\"nwrong\":0.000000", "\"nwrong\":null");
     assert_eq!(parse_json(&unchecked).unwrap().runs[0].wrong(), None);
+    let too_low = text.replace("\"unchecked\"", "\"false\"");
+    let (_, failure) = parse_json(&too_low).unwrap().runs[0]
+        .failure
+        .clone()
+        .unwrap();
+    assert!(failure.contains("NCCL_TESTS_MIN_BW"), "{failure}");
     for other in ["{}", "[]", "1", "{\"results\":[]}", "{\"results\":{}}"] {
         assert_eq!(parse_json(other), Err(false), "{other}");
     }

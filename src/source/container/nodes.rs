@@ -80,25 +80,28 @@ fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec>
 }
 
 /// GPUs that this container was given: `/dev/nvidiaN`; without such a node those that the driver
-/// lists (a privileged container, or another kind of node).
+/// lists (a privileged container, or another kind of node). Of AMD `/dev/dri/renderDN`, beside `/dev/kfd`
+/// (ROCm's documentation on containers).
 pub(crate) fn gpus(host: &Host) -> Reading<u32> {
-    let nodes = count(host, "nvidia");
-    match tree::list(host, "proc/driver/nvidia/gpus") {
-        Reading::Value(names) if !matches!(nodes, Reading::Value(1..)) => {
+    let nodes = count(host, "dev", "nvidia");
+    match (&nodes, tree::list(host, "proc/driver/nvidia/gpus")) {
+        (Reading::Value(1..), _) => nodes,
+        (_, Reading::Value(names)) => {
             Reading::Value(u32::try_from(names.len()).unwrap_or(u32::MAX))
         }
+        _ if tree::exists(host, "dev/kfd") => count(host, "dev/dri", "renderD"),
         _ => nodes,
     }
 }
 
 /// Number of `/dev/nvidia-fsN` nodes.
 pub(crate) fn nvidia_fs(host: &Host) -> Reading<u32> {
-    count(host, "nvidia-fs")
+    count(host, "dev", "nvidia-fs")
 }
 
-/// Entries of `/dev` that consist of a name and a number.
-fn count(host: &Host, stem: &str) -> Reading<u32> {
-    tree::list(host, "dev").map(|names| {
+/// Entries of a directory that consist of a name and a number.
+fn count(host: &Host, dir: &str, stem: &str) -> Reading<u32> {
+    tree::list(host, dir).map(|names| {
         let numbers = names.iter().filter_map(|name| name.strip_prefix(stem));
         u32::try_from(numbers.filter(|n| n.parse::<u32>().is_ok()).count()).unwrap_or(u32::MAX)
     })
@@ -166,5 +169,10 @@ mod tests {
         }
         assert_eq!(gpus(&tree.host()), Reading::Value(2));
         assert_eq!(nvidia_fs(&tree.host()), Reading::Value(1));
+        let tree = TestTree::bare();
+        for node in ["kfd", "dri/card1", "dri/renderD128", "dri/renderD136"] {
+            tree.file(&format!("dev/{node}"), "");
+        }
+        assert_eq!(gpus(&tree.host()), Reading::Value(2), "AMD's");
     }
 }

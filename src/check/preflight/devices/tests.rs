@@ -173,6 +173,13 @@ fn states_of_ports() {
         message.contains("mlx5_2:1") && !message.contains("mlx5_1:1"),
         "{message}"
     );
+    // What cannot be read is not taken for active.
+    let mut unread = with(&[]);
+    state(&mut unread, 3, fault(FaultKind::Gone));
+    assert_eq!(
+        verdict(&unread, "rdma_ports"),
+        "unknown PortStateUnreadable"
+    );
     // Nor where it is asked for.
     let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1")]);
     facts.gpus = Reading::Value(1);

@@ -108,8 +108,16 @@ fn efa_needs_its_plugin() {
         set(&mut facts, &[("FI_PROVIDER", provider)]);
         assert_eq!(verdict(&facts, "net_plugin"), want, "{provider}");
     }
-    let facts = efa(&[("NCCL_NET_PLUGIN", "none")]);
+    let mut facts = efa(&[("NCCL_NET_PLUGIN", "none")]);
     assert_eq!(verdict(&facts, "net_plugin"), "failing PluginMissing");
+    // A job of one node, or one that asks for TCP, needs none.
+    for (name, value) in [("WORLD_SIZE", "8"), ("NCCL_NET", "Socket")] {
+        let mut facts = facts.clone();
+        set(&mut facts, &[(name, value)]);
+        assert_eq!(verdict(&facts, "net_plugin"), "skipped", "{name}");
+    }
+    set(&mut facts, &[("FI_PROVIDER", "tcp"), ("WORLD_SIZE", "8")]);
+    assert_eq!(verdict(&facts, "net_plugin"), "skipped");
     for item in ["rdma_ports", "ib_hca", "gid_index", "libibverbs"] {
         assert_eq!(verdict(&efa(&[]), item), "skipped", "{item}");
     }

@@ -15,15 +15,18 @@ impl NcclLog {
         let own = |id| GroupKey { id, nranks };
         let key = match comm.id {
             Some(id) => own(id),
-            // A line without an id belongs to the thread's communicator, if that has the same size.
-            None => (self.group_of(place, record.who.tid, nranks)).unwrap_or(own(0)),
+            // A line without an id belongs to the thread's communicator, if that has the same size; an
+            // abort may come from another thread than the init.
+            None => (self.group_of(place, record.who.tid, nranks))
+                .or_else(|| self.seated_as(comm, place))
+                .unwrap_or(own(0)),
         };
         self.make_group(key);
         self.adopt(comm, key, place, record.who.tid);
         self.mnnvl |= comm.mnnvl;
         let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
-        group.last_line = number;
+        group.last_line = self.records;
         group.nodes = group.nodes.max(comm.nodes);
         let known = group.seats.get(&comm.rank).copied();
         if let Some(before) = known.filter(|seat| seat.place != place) {
@@ -50,7 +53,7 @@ impl NcclLog {
         }
         let process = self.processes.get_mut(&place);
         if process.is_some_and(|process| process.sits(comm.nranks, comm.rank)) {
-            self.supersede(key, comm.rank, place);
+            self.supersede(key, comm, place);
             if let Some(group) = self.groups.get_mut(&key) {
                 group.superseded = false;
             }
@@ -108,20 +111,34 @@ impl NcclLog {
         }
     }
 
-    /// A process that appears as a rank replaces those of this host that had the rank before.
-    fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
-        for (other, older) in &mut self.groups {
-            if *other == key || older.superseded {
+    /// A process that appears as a rank replaces those of this host that had the rank or the GPU before,
+    /// and that never were in one communicator with it.
+    fn supersede(&mut self, key: GroupKey, comm: &Comm, place: Place) {
+        let replaced = |rank: u32, seat: &Seat| {
+            let same = rank == comm.rank || seat.bus.is_some() && seat.bus == comm.bus;
+            same && seat.place.host == place.host && seat.place.process != place.process
+        };
+        let peers = |before: Place| {
+            let mut groups = self.groups.values();
+            groups.any(|group| group.holds(before) && group.holds(place))
+        };
+        let is_older = |(other, group): &(&GroupKey, &Group)| {
+            // Communicators of one rank say nothing about others.
+            let alone = other.nranks != key.nranks && (other.nranks < 2 || key.nranks < 2);
+            let mut seats = group.seats.iter();
+            **other != key
+                && !group.superseded
+                && !alone
+                && seats.any(|(rank, seat)| replaced(*rank, seat) && !peers(seat.place))
+        };
+        let older = self.groups.iter().filter(is_older);
+        let older: Vec<GroupKey> = older.map(|(key, _)| *key).collect();
+        for group in older {
+            let Some(group) = self.groups.get_mut(&group) else {
                 continue;
-            }
-            // A communicator of another size is of an earlier run only if the process is not in it.
-            let within = || older.seats.values().any(|seat| seat.place == place);
-            let part =
-                other.nranks != key.nranks && (other.nranks < 2 || key.nranks < 2 || within());
-            let replaced =
-                |seat: &Seat| seat.place.host == place.host && seat.place.process != place.process;
-            older.superseded = !part && older.seats.get(&rank).is_some_and(replaced);
-            for seat in older.seats.values().filter(|_| older.superseded) {
+            };
+            group.superseded = true;
+            for seat in group.seats.values() {
                 if let Some(process) = self.processes.get_mut(&seat.place) {
                     process.stale = true;
                 }
@@ -142,6 +159,17 @@ impl NcclLog {
         let process = self.processes.get_mut(&place)?;
         let key = process.thread(tid?)?.group?;
         (key.nranks == nranks).then_some(key)
+    }
+
+    /// The latest communicator of this size in which the process is this rank.
+    fn seated_as(&self, comm: &Comm, place: Place) -> Option<GroupKey> {
+        let fits = |(key, group): &(&GroupKey, &Group)| {
+            let seat = group.seats.get(&comm.rank);
+            key.nranks == comm.nranks && seat.is_some_and(|seat| seat.place == place)
+        };
+        let groups = self.groups.iter().filter(fits);
+        let latest = groups.max_by_key(|(_, group)| group.last_line);
+        latest.map(|(key, _)| *key)
     }
 
     /// Assigns a thread's connections, also those it made before, to a communicator.

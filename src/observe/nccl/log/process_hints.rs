@@ -54,7 +54,7 @@ impl NcclLog {
         let is_set = !matches!(value, "0" | "" | "false");
         let mut kind = None;
         match name {
-            "NCCL_IB_DISABLE" | "NCCL_IBEXT_DISABLE" => {
+            "NCCL_IB_DISABLE" => {
                 process.ib_disabled |= is_set;
                 process.ib_tried = true;
                 kind = Some("NCCL_IB_DISABLE");
@@ -124,6 +124,8 @@ impl Process {
             Event::OfiProtocol => self.ofi = true,
             Event::FastSocket => self.fast_socket = true,
             Event::PluginSpeaks(net) => self.speaks = Some(net),
+            Event::ErrorTrace { file } => self.init_failed |= file.ends_with("init.cc"),
+            Event::Comm(comm) => self.init_failed &= comm.phase != Phase::Start,
             Event::Connection(_) => self.stage = self.stage.max(Stage::Channels),
             Event::RingOrder(_) | Event::Trees(_) => self.stage = self.stage.max(Stage::Topology),
             Event::Rings(gdr) => {

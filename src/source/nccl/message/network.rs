@@ -174,11 +174,14 @@ fn clean(name: &str) -> &str {
     name.trim().trim_end_matches(['.', ',', ';'])
 }
 
+/// A name that is cut shows nothing.
 fn using(name: &str) -> Option<Event<'_>> {
-    Some(match clean(name) {
-        "" | "plugin" => Event::NoPlugin,
-        name => Event::Using(name),
-    })
+    match clean(name) {
+        "" | "plugin" => Some(Event::NoPlugin),
+        "Socket" => Some(Event::Using("Socket")),
+        cut if "Socket".starts_with(cut) => None,
+        name => Some(Event::Using(name)),
+    }
 }
 
 /// 2.27 can bootstrap over the net plugin: `Using NAME:N`, no address there.
