@@ -394,7 +394,8 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
     let mut found = Vec::new();
     for (address, function) in &pci.functions {
-        if function.config_dead != Reading::Value(true) {
+        let is_unread = matches!(function.config_dead, Reading::Failed(_));
+        if function.config_dead != Reading::Value(true) && !is_unread {
             continue;
         }
         let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);
@@ -410,12 +411,17 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         } else {
             continue;
         };
+        let key = format!("{address} config");
+        if is_unread {
+            found.push(context.unseen(reason, key));
+            continue;
+        }
         let name = match gpu {
             true => context.gpu_name(address),
             false => subject.clone(),
         };
         let message = format!("{name} does not answer on the PCI bus");
-        let about = (format!("{address} config"), subject);
+        let about = (key, subject);
         let mut candidate = (context.candidate(reason, about, message))
             .weighing(weight)
             .raised_after(policy.dead_raise_after.0)

@@ -3,7 +3,7 @@ use super::*;
 use crate::check::roles::Role;
 use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::pci::{BareNic, Distance};
-use crate::observe::reading::FaultKind;
+use crate::observe::reading::{Fault, FaultKind};
 use crate::observe::snapshot::NetnsMode;
 
 #[test]
@@ -133,6 +133,10 @@ fn dead_config_space_counts_when_a_second_look_confirms_it() {
             "0000:80:00.0 GpuFellOff Failing Verdict"
         ]
     );
+    let unread = Reading::Failed(Fault::other("it cannot be read"));
+    node.bend_pci(&gpu(0), |f| f.config_dead = unread.clone());
+    let stands = |found: &Candidate| found.unseen && found.reason == "GpuFellOff";
+    assert!(run(&node.context()).iter().any(stands));
     // A reset is over by the next look at the bus, 4 s later.
     let waits = |found: &Candidate| found.timing.raise_after.as_secs() > 4;
     assert!(node.run(&CHECK).iter().all(waits));

@@ -395,9 +395,10 @@ pub fn is_driven(pci: &PciFacts, gpu: &str) -> bool {
     matches!(driver, Some("nvidia" | "amdgpu"))
 }
 
-/// Vendor and product of the machine, where DMI tells them.
+/// Vendor and product of the machine, where DMI tells both: one that cannot be read makes no other
+/// machine of it.
 pub fn machine(context: &Context<'_>) -> Option<String> {
     let machine = &context.pci()?.machine;
-    let name = [&machine.vendor, &machine.product].map(|part| part.as_deref().unwrap_or_default());
-    Some(name.join(" ")).filter(|name| !name.trim().is_empty())
+    let (vendor, product) = (machine.vendor.as_ref()?, machine.product.as_ref()?);
+    Some(format!("{vendor} {product}"))
 }

@@ -40,8 +40,12 @@ impl GpuDirectVerdict {
     }
 }
 
-/// NIC drivers that take DMA-BUF memory (`reg_user_mr_dmabuf` in their ib_device_ops, 6.12).
-const DMABUF_DRIVERS: &str = "mlx5_core mlx5_ib efa bnxt_re bnxt_en irdma ice";
+/// NIC drivers that take DMA-BUF memory (`reg_user_mr_dmabuf` in their ib_device_ops, 6.12; ionic 6.18).
+/// ice, idpf and i40e carry irdma.
+const DMABUF_DRIVERS: &str = "mlx5_core mlx5_ib efa bnxt_re bnxt_en irdma ice idpf i40e ionic";
+
+/// It takes such memory in kernels newer than that; which, the release does not tell.
+const MANA: &str = "mana";
 
 /// Omni-Path moves GPU memory by an interface of its own (PSM), not by verbs.
 const OMNI_PATH: &str = "hfi1";
@@ -97,7 +101,7 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
     let has_it = |driver: &str| DMABUF_DRIVERS.split(' ').any(|known| known == driver);
     let lacking = drivers.iter().find(|driver| !has_it(driver));
     let nics = match lacking {
-        Some(&OMNI_PATH) => None,
+        Some(&(OMNI_PATH | MANA)) => None,
         Some(_) => Some(false),
         None => unread.is_empty().then_some(true),
     };
@@ -546,10 +550,17 @@ mod tests {
 
     #[test]
     fn nic_drivers_matter() {
-        let mut mana = device(0, LinkLayer::Ethernet);
-        mana.driver = "mana".into();
         let open = facts(Some(true), "555.42.06", NEW);
-        assert_eq!(judge_path(&open, &[&mana]).path, Path::None);
+        for (driver, path) in [
+            ("ionic", Path::Dmabuf),
+            ("idpf", Path::Dmabuf),
+            ("qedr", Path::None),
+            ("mana", Path::Unknown),
+        ] {
+            let mut nic = device(0, LinkLayer::Ethernet);
+            nic.driver = driver.into();
+            assert_eq!(judge_path(&open, &[&nic]).path, path, "{driver}");
+        }
         assert_eq!(judge_path(&open, &[]).path, Path::None);
 
         let mut efa = device(0, LinkLayer::Unspecified);

@@ -80,6 +80,11 @@ fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration)
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.link_errors;
     let counters = Counters::of(context, port);
+    let read_at = context
+        .snapshot
+        .counters
+        .get(&port.key)
+        .map(|sample| sample.at);
     let trained = Some(policy.settle.0);
     // A link that falls, or comes up, counts errors while it trains: those are left out. (RoCE: the PMA error
     // files stay 0, so the network device's statistics tell.)
@@ -97,8 +102,13 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let (names, most) = (counters_of(reason), limit.more_than);
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
-            // What a counter at its end no longer tells may go on.
-            let stuck = |name: &&str| counters.track(name).1.is_some_and(Track::saturated);
+            // What a counter no longer tells, at its end or where it cannot be read any more, may go on.
+            let is_unread =
+                |name: &str, of: &Track| !name.starts_with("eth.") && of.last_at() < read_at;
+            let stuck = |name: &&str| {
+                let track = counters.track(name).1;
+                track.is_some_and(|track| track.saturated() || is_unread(name, track))
+            };
             return (names.iter().any(stuck)).then(|| context.unseen(reason, port.key.to_string()));
         };
         let message = format!("{}; more than {most} is too much", rise.text());
@@ -313,5 +323,14 @@ mod tests {
         assert_eq!(node.run(&CHECK).len(), 1);
         node.snapshot.sources.clear();
         assert_eq!(node.run(&CHECK).len(), 0);
+        // Sampled, but for the counter that told.
+        let mut node = counted("port_rcv_errors", 0, 700);
+        node.tick(600);
+        node.snapshot.counters.clear();
+        node.set_counters(0, &[("link_downed", 0)]);
+        node.tick(0);
+        let found = run(&node.context());
+        let told: Vec<_> = found.iter().map(|of| (of.reason, of.unseen)).collect();
+        assert_eq!(told, [("ReceiveErrors", true)]);
     }
 }

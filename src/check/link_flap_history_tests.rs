@@ -145,6 +145,35 @@ fn edges_of_carrier_outlive_a_restart_of_the_agent() {
 }
 
 #[test]
+fn an_interface_that_a_pod_has_counts_no_edges() {
+    let mut node = Node::roce();
+    let carrier = |node: &mut Node, carrier_changes| {
+        let facts = NetdevFacts {
+            carrier_changes,
+            ..NetdevFacts::default()
+        };
+        node.set_netdev(0, facts);
+        node.tick(1);
+    };
+    node.tick(1);
+    carrier(&mut node, Reading::Value(7));
+    let before = edges(&node, 0);
+    for (up, changes) in [
+        (false, Reading::Value(7)),
+        (false, Reading::Absent),
+        (true, Reading::Absent),
+        (false, Reading::Absent),
+        (true, Reading::Value(11)),
+    ] {
+        carrier(&mut node, changes);
+        poll(&mut node, up);
+    }
+    assert_eq!(edges(&node, 0), before);
+    carrier(&mut node, Reading::Value(13));
+    assert_eq!(edges(&node, 0), before + 2);
+}
+
+#[test]
 fn what_is_kept_is_bounded_and_does_not_change_while_nothing_happens() {
     let mut node = Node::infiniband();
     for downs in 0..300 {

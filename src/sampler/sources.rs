@@ -637,7 +637,18 @@ fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     let rdma: Vec<Bdf> = rdma.into_iter().collect();
     Some(Box::new(move |host| {
         let facts = pci::scan(host, &rdma);
-        Sample::of(ended(&facts), move |snapshot, at| {
+        let functions = || {
+            facts
+                .value()
+                .into_iter()
+                .flat_map(|facts| facts.functions.values())
+        };
+        let ends = [
+            ended(&facts),
+            first_fault(functions().map(|function| &function.config_dead)),
+            first_fault(functions().map(|function| &function.current)),
+        ];
+        Sample::of(first_fault(ends.iter()), move |snapshot, at| {
             let Reading::Value(facts) = facts else {
                 return Changes::default();
             };

@@ -30,6 +30,9 @@ const HW_FIRST: &[&str] = &["rx_write_requests", "vport_rx_write_requests"];
 static HW_ESSENTIAL: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("counters/essential_hw.txt").lines().collect());
 
+/// What stands for all counters of a directory that cannot be listed.
+const ALL: &str = "*";
+
 /// Longest text of a counter.
 const MAX_TEXT: usize = 4096;
 
@@ -191,8 +194,14 @@ impl CounterDir {
         let mut values = Counts::new();
         let mut stopped = false;
         if !self.dir.begin(host) || self.order.is_empty() {
-            let names = self.dir.names(host).to_vec();
-            self.order = order(names, self.rank, self.essential_only);
+            self.order = match self.dir.names(host) {
+                Reading::Value(names) => order(names, self.rank, self.essential_only),
+                Reading::Failed(fault) => {
+                    values.insert(ALL.into(), Reading::Failed(fault));
+                    return (values, false);
+                }
+                _ => Vec::new(),
+            };
         }
         for name in &self.order {
             let mut value = Reading::NotObservable;

@@ -120,10 +120,7 @@ impl Directory {
     /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
     pub fn begin(&mut self, host: &Host) -> bool {
         let Ok(meta) = std::fs::metadata(host.path(&self.path)) else {
-            *self = Directory {
-                names: Some(Vec::new()),
-                ..Directory::new(std::mem::take(&mut self.path))
-            };
+            *self = Directory::new(std::mem::take(&mut self.path));
             return false;
         };
         let identity = identity(&meta);
@@ -136,12 +133,14 @@ impl Directory {
         stands
     }
 
-    /// Names in it, sorted; none where it cannot be listed.
-    pub fn names(&mut self, host: &Host) -> &[String] {
-        if self.names.is_none() {
-            self.names = list(host, &self.path).into_value();
+    /// Names in it, sorted.
+    pub fn names(&mut self, host: &Host) -> Reading<Vec<String>> {
+        if let Some(names) = &self.names {
+            return Reading::Value(names.clone());
         }
-        self.names.as_deref().unwrap_or_default()
+        let names = list(host, &self.path);
+        self.names = names.value().cloned();
+        names
     }
 
     /// Raw bytes of a file in it, at most `limit`, with the system's own error.
@@ -371,7 +370,7 @@ mod tests {
         let mut kept = settled(&host, "sys/counters");
         let mut read = |host: &Host| {
             kept.begin(host);
-            let names = kept.names(host).len();
+            let names = kept.names(host).value().map_or(0, Vec::len);
             (names, kept.read_text(host, "one").into_value())
         };
         let long = "2".repeat(5000);

@@ -2,6 +2,7 @@
 
 use super::{History, PortHistory, Totals, port_of};
 use crate::observe::rdma::{self, LinkLayer, PortState, RdmaPort};
+use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::track::Window;
 use crate::units::{BitsPerSec, Millis, PortKey};
@@ -100,15 +101,17 @@ fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsP
     rdma::true_rate(port.link_layer, &device.driver, told, speed)
 }
 
-/// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB
-/// device's carrier also waits for the subnet manager, so `link_downed` is the truth there.
+/// Whether the kernel counts every edge of this port in `carrier_changes`, or would if no pod had the
+/// interface, which is closed and opened with it. On InfiniBand the IPoIB device's carrier also waits for
+/// the subnet manager, so `link_downed` is the truth there.
 pub(super) fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool {
     let ethernet = |port: &&RdmaPort| port.link_layer == LinkLayer::Ethernet;
     let port = port_of(snapshot, key)
         .map(|(_, port)| port)
         .filter(ethernet);
     let netdev = port.and_then(|port| snapshot.netdevs.get(port.netdev.as_ref()?));
-    netdev.is_some_and(|facts| facts.value.carrier_changes.value().is_some())
+    let counted = |of: &Reading<u64>| matches!(of, Reading::Value(_) | Reading::Absent);
+    netdev.is_some_and(|facts| counted(&facts.value.carrier_changes))
 }
 
 pub(super) fn add_edges(

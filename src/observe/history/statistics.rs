@@ -2,12 +2,17 @@
 
 use super::edges::{add_edges, counts_carrier_changes};
 use super::{History, ports_of};
+use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 
 impl History {
     pub(super) fn push_netdevs(&mut self, snapshot: &Snapshot) {
         for (name, facts) in &snapshot.netdevs {
             let Some(changes) = facts.value.carrier_changes.value() else {
+                // A pod has it: that it is closed and opened on the way is not the link's doing.
+                if facts.value.carrier_changes == Reading::Absent {
+                    self.netdevs.remove(name);
+                }
                 continue;
             };
             let known = self.netdevs.get(name);

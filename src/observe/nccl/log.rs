@@ -228,7 +228,7 @@ impl NcclLog {
         let Some((process, tid)) = process.zip(record.who.tid) else {
             return;
         };
-        // It works on: who took its rank is of another communicator that runs beside it.
+        // It still works: who took its rank is of another communicator, which runs at the same time.
         if std::mem::take(&mut process.stale) {
             let own = self.groups.values_mut().filter(|group| group.holds(place));
             own.for_each(|group| group.superseded = false);

@@ -80,7 +80,7 @@ fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec>
 }
 
 /// GPUs that this container was given: `/dev/nvidiaN`; without such a node those that the driver
-/// lists (a privileged container, or another kind of node). Of AMD `/dev/dri/renderDN`, beside `/dev/kfd`
+/// lists (a privileged container, or another kind of node). Of AMD `/dev/dri/renderDN`, with `/dev/kfd`
 /// (ROCm's documentation on containers).
 pub(crate) fn gpus(host: &Host) -> Reading<u32> {
     let nodes = count(host, "dev", "nvidia");

@@ -192,6 +192,18 @@ fn a_virtual_function_keeps_the_files_that_answer() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_listed_is_a_fault() {
+    let tree = TestTree::new();
+    tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    tree.errno(5, PMA);
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    let counters = &reader.read(&host, None)[0].1;
+    assert!(matches!(counters.pma["*"], Reading::Failed(_)));
+    assert!(!counters.hw.is_empty() && !counters.hw.contains_key("*"));
+}
+
+#[test]
 fn efa_has_hardware_counters_only_of_port_and_device() {
     let tree = TestTree::new();
     let pci = tree.pci("0000:4e:01.0", "0000:4f:00.0", ("1d0f", "efa2"), "efa");

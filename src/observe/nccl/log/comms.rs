@@ -40,13 +40,7 @@ impl NcclLog {
             let mut seat = known.unwrap_or_default();
             seat.place = place;
             seat.bus = comm.bus.or(seat.bus);
-            // Up to 2.3 only the prefix has the number; 0 may stand for none.
-            let by_prefix = record.who.device.filter(|number| *number > 0);
-            let by_prefix = by_prefix.map(|number| GpuNumber {
-                number,
-                by_nvml: false,
-            });
-            seat.gpu = comm.gpu.or(seat.gpu).or(by_prefix);
+            seat.gpu = comm.gpu.or(seat.gpu).or(by_prefix(record));
             seat.enter(comm.phase, time);
             self.seated += usize::from(group.seats.insert(comm.rank, seat).is_none());
             self.longest_init(comm.nranks, seat.seconds);
@@ -218,4 +212,11 @@ impl NcclLog {
         }
         true
     }
+}
+
+/// A rank's GPU, where only the prefix has its number, as up to 2.3; 0 may stand for none.
+fn by_prefix(record: &Record<'_>) -> Option<GpuNumber> {
+    let number = record.who.device.filter(|number| *number > 0)?;
+    let by_nvml = false;
+    Some(GpuNumber { number, by_nvml })
 }
