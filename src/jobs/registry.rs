@@ -483,22 +483,22 @@ impl JobLog {
             return (Arc::new(verdict.clone()), Via::Sidecar);
         }
         let own = judge(&self.log, context);
-        let Some(remembered) = &self.remembered else {
-            return (Arc::new(own), Via::Log);
-        };
-        // What stays in one node says nothing about a fallback between nodes that was seen before.
-        let inner = own.network == Network::None && remembered.tcp_fallback == Fallback::Yes;
-        let conclusive = own.tcp_fallback != Fallback::Unknown && !inner;
-        let hang = own.init_hangs_since;
-        let completes = own.init_complete == Some(true) && own.nranks >= remembered.nranks;
-        let over = hang.is_some() || completes;
-        if conclusive || remembered.tcp_fallback == Fallback::Unknown && over {
-            (Arc::new(own), Via::Log)
-        } else if over && remembered.init_hangs_since != hang {
-            (Arc::new(remembered.with_hang(&own)), Via::Remembered)
-        } else {
-            (Arc::clone(remembered), Via::Remembered)
+        match &self.remembered {
+            Some(remembered) if !says_more(&own, remembered) => {
+                (Arc::clone(remembered), Via::Remembered)
+            }
+            _ => (Arc::new(own), Via::Log),
         }
+    }
+}
+
+/// Whether lines say more than what an earlier run of the agent knew. A communicator within a node does
+/// not end a fallback between nodes, and nothing but another network does.
+fn says_more(own: &NcclVerdict, before: &NcclVerdict) -> bool {
+    let completes = own.init_complete == Some(true) && own.nranks >= before.nranks;
+    match before.tcp_fallback {
+        Fallback::Yes => own.tcp_fallback != Fallback::Unknown && own.network != Network::None,
+        _ => own.tcp_fallback != Fallback::Unknown || own.init_hangs_since.is_some() || completes,
     }
 }
 

@@ -457,7 +457,7 @@ fn runs_and_communicators_of_one_log() {
         .replace("0x1 ", "0x6 ");
     for (name, lines, want) in [
         (
-            "beside inference",
+            "next to inference",
             format!("{trainer}{inference}{over}"),
             Yes,
         ),
@@ -511,7 +511,7 @@ fn what_ends_or_fails_is_of_its_process() {
             false,
         ),
         (
-            "beside another pair",
+            "next to another pair",
             world + &started(100, 0, 2, "2") + &started(101, 0, 2, "3") + &complete(101, 0, 2, "3"),
             true,
         ),

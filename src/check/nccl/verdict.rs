@@ -65,9 +65,6 @@ pub struct NcclVerdict {
     pub unknown_lines: u64,
 }
 
-/// How a summary tells of a hang.
-const HANG: &str = "init of ";
-
 impl NcclVerdict {
     /// Bytes of memory that it holds, roughly.
     pub fn held(&self) -> usize {
@@ -77,25 +74,6 @@ impl NcclVerdict {
         let texts: usize = texts.map(|text| text.capacity() + 64).sum();
         let numbers = 64 * (self.channels.len() + self.warnings.len() + self.causes.len());
         size_of::<Self>() + texts + numbers + self.summary.capacity()
-    }
-
-    /// The same verdict with the hang of a later log of the same job, or without one.
-    #[must_use]
-    pub fn with_hang(&self, later: &NcclVerdict) -> NcclVerdict {
-        let hang = later.init_hangs_since;
-        let mut verdict = NcclVerdict {
-            init_hangs_since: hang,
-            init_complete: later.init_complete,
-            ..self.clone()
-        };
-        verdict.causes.retain(|cause| *cause != Failure::InitHang);
-        verdict.causes.extend(hang.map(|_| Failure::InitHang));
-        verdict.remedies = remedies(&verdict);
-        let is_hang = |part: &&str| part.starts_with(HANG);
-        let parts = self.summary.split("; ").filter(|part| !is_hang(part));
-        let parts = parts.chain(later.summary.split("; ").filter(is_hang));
-        verdict.summary = parts.collect::<Vec<_>>().join("; ");
-        verdict
     }
 
     /// Whether the log proves that TCP carries data between nodes.
@@ -251,7 +229,7 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     let hang = hang.map_or(String::new(), |hang| {
         let (ranks, waiting, step) = (hang.nranks, hang.waiting, hang.stage.as_str());
         format!(
-            "; {HANG}{ranks} ranks does not end, {waiting} wait here; last step in the log: {step}"
+            "; init of {ranks} ranks does not end, {waiting} wait here; last step in the log: {step}"
         )
     });
     let devices: Vec<&str> = verdict.device_errors.keys().map(String::as_str).collect();
