@@ -433,7 +433,7 @@ fn what_was_known_outlives_a_restart_until_lines_say_otherwise() {
         assert_eq!(again.one().0, Fallback::Yes);
         assert!(again.changes.is_empty());
     }
-    again.lines(&first, &[OVER_IB]);
+    again.lines(&first, &[&start.replace("START", "COMPLETE"), OVER_IB]);
     again.judge(None);
     assert_eq!(again.one().0, Fallback::No);
     assert_eq!(again.changes, [("trainer".to_string(), Some(false), false)]);
