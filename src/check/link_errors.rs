@@ -103,11 +103,15 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
             // What a counter no longer tells, at its end or where it cannot be read any more, may go on.
-            let is_unread =
-                |name: &str, of: &Track| !name.starts_with("eth.") && of.last_at() < read_at;
+            let told = |track: &Track| {
+                let by_then = Window::last(limit.within.0, track.last_at()?);
+                Some(track.last_at() < read_at && track.increase(by_then)?.by > most)
+            };
             let stuck = |name: &&str| {
-                let track = counters.track(name).1;
-                track.is_some_and(|track| track.saturated() || is_unread(name, track))
+                let is_statistic = name.starts_with("eth.");
+                counters.track(name).1.is_some_and(|track| {
+                    track.saturated() || !is_statistic && told(track) == Some(true)
+                })
             };
             return (names.iter().any(stuck)).then(|| context.unseen(reason, port.key.to_string()));
         };

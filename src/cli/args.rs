@@ -41,9 +41,12 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
                     let _ = error.print();
                     return Err(if error.use_stderr() { USAGE } else { 0 });
                 }
+                // It may be one that was removed.
+                _ if error.kind() == ErrorKind::MissingRequiredArgument => break,
                 _ => {
                     let text = error.to_string();
-                    complaints.extend(text.lines().next().map(str::to_string));
+                    let first = text.lines().next().unwrap_or_default();
+                    complaints.push(first.trim_start_matches("error: ").to_string());
                     break;
                 }
             },
@@ -93,9 +96,10 @@ fn wrong_value(error: &clap::Error) -> Option<(String, String)> {
         .split(' ')
         .next()
         .filter(|word| word.starts_with("--"))?;
+    // With the possible values, if it names them.
     let text = error.to_string();
-    let said = text.lines().next()?.trim_start_matches("error: ");
-    Some((flag.to_string(), said.to_string()))
+    let said = text.split("\n\n").next()?.trim_start_matches("error: ");
+    Some((flag.to_string(), said.replace("\n ", "")))
 }
 
 /// Removes a flag with its value; false if it is not there.

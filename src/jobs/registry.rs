@@ -496,9 +496,10 @@ impl JobLog {
 /// not end a fallback between nodes, and nothing but another network does.
 fn says_more(own: &NcclVerdict, before: &NcclVerdict) -> bool {
     let completes = own.init_complete == Some(true) && own.nranks >= before.nranks;
+    let ends = completes && before.init_hangs_since.is_some();
     match before.tcp_fallback {
         Fallback::Yes => own.tcp_fallback != Fallback::Unknown && own.network != Network::None,
-        _ => own.tcp_fallback != Fallback::Unknown || own.init_hangs_since.is_some() || completes,
+        _ => own.tcp_fallback != Fallback::Unknown || own.init_hangs_since.is_some() || ends,
     }
 }
 

@@ -169,6 +169,9 @@ pub struct Rails {
     /// State and reasons in the node's report, if it is not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// By that report they are fewer or slower than they should be.
+    #[serde(skip)]
+    pub is_less: bool,
 }
 
 #[cfg(test)]

@@ -17,7 +17,17 @@ struct Report {
     reasons: Vec<String>,
     #[serde(default)]
     ports: Vec<Port>,
+    #[serde(default)]
+    findings: Vec<Finding>,
     gpus: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Finding {
+    #[serde(default)]
+    check: String,
+    #[serde(default)]
+    reason: String,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +65,11 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
         }
         _ => None,
     };
+    // What makes fewer or slower rails of those that the node should have.
+    let lessens = |of: &Finding| {
+        matches!(of.check.as_str(), "link_rate" | "device_missing")
+            && report.reasons.contains(&of.reason)
+    };
     let from = match report.node.is_empty() {
         true => from.to_string(),
         false => format!("{from} {}", report.node),
@@ -66,6 +81,7 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
         gpus: report.gpus.filter(|gpus| *gpus > 0),
         kind: first.filter(|first| kinds.all(|kind| kind == *first)),
         from,
+        is_less: trouble.is_some() && report.findings.iter().any(lessens),
         trouble,
     })
 }

@@ -119,9 +119,13 @@ impl Directory {
 
     /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
     pub fn begin(&mut self, host: &Host) -> bool {
-        let Ok(meta) = std::fs::metadata(host.path(&self.path)) else {
-            *self = Directory::new(std::mem::take(&mut self.path));
-            return false;
+        let meta = match std::fs::metadata(host.path(&self.path)) {
+            Ok(meta) => meta,
+            Err(error) => {
+                *self = Directory::new(std::mem::take(&mut self.path));
+                self.names = (error.kind() == io::ErrorKind::NotFound).then(Vec::new);
+                return false;
+            }
         };
         let identity = identity(&meta);
         let stands = identity.is_some() && identity == self.identity;

@@ -86,7 +86,7 @@ fn comm(rank: u32, nranks: u32, id: Option<u32>, nodes: Option<u32>, phase: &str
     let id = id.map_or(String::new(), |id| format!(" commId 0x{id:x}"));
     let nodes = nodes.map_or(String::new(), |nodes| format!(" nNodes {nodes}"));
     format!(
-        "comm 0x5{rank:03x} rank {rank} nranks {nranks}{nodes} cudaDev 0 nvmlDev 0 busId 7000{id} - {phase}"
+        "comm 0x5{rank:03x} rank {rank} nranks {nranks}{nodes} cudaDev 0 nvmlDev 0 busId {rank:x}7000{id} - {phase}"
     )
 }
 

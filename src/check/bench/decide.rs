@@ -228,7 +228,12 @@ impl Case<'_> {
         } else if self.run.uncounted > 0 {
             let rest = format!("but whether the results are right is not known: {NO_COUNT}");
             self.unknown("ResultsUnclear", &rest)
-        } else if let Some(trouble) = self.rails.and_then(|rails| rails.trouble.as_ref()) {
+        } else if let Some(Rails {
+            trouble: Some(trouble),
+            is_less: true,
+            ..
+        }) = self.rails
+        {
             let rest = format!("but the node is {trouble}: what it should carry is not known");
             self.unknown("NodeNotReady", &rest)
         } else {

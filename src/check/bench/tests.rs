@@ -16,6 +16,7 @@ pub(super) fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
         kind: None,
         from: "test".into(),
         trouble: None,
+        is_less: false,
     }
 }
 
@@ -412,13 +413,19 @@ fn what_the_log_says_comes_first() {
         "RailsNotKnown"
     );
     // What a node in trouble can carry is not what it should.
-    let ill = Rails {
-        trouble: Some("degraded: LaneWidthReduced".into()),
-        ..dgx.clone()
-    };
     let fast = run(Collective::AllReduce, &[8, 8], 390.0, 390.0);
-    let got = judge(&fast, Some(&ill), None, &LogFacts::default(), None);
-    assert_eq!((got.verdict, got.reason), (V::Unknown, "NodeNotReady"));
+    for (is_less, want) in [
+        (true, (V::Unknown, "NodeNotReady")),
+        (false, (V::LineRate, "LineRate")),
+    ] {
+        let ill = Rails {
+            trouble: Some("degraded: LaneWidthReduced".into()),
+            is_less,
+            ..dgx.clone()
+        };
+        let got = judge(&fast, Some(&ill), None, &LogFacts::default(), None);
+        assert_eq!((got.verdict, got.reason), want);
+    }
     // The output's own name counts.
     let named = Some(Collective::Sendrecv);
     let got = judge(&fast, Some(&dgx), None, &LogFacts::default(), named);

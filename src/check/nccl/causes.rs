@@ -75,12 +75,8 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -
     let sockets = any(|p| p.asks_socket) || printed_socket || context.wants_sockets();
     let fast_socket = any(|p| p.fast_socket || p.chosen == Some(Net::FastSocket));
     // What NCCL itself prints of it counts more than what a script or the manifest says.
-    let is_zero = log
-        .env
-        .get("NCCL_IB_DISABLE")
-        .is_some_and(|value| value == "0");
     let asked = printed_ib_off || context.disables_verbs();
-    let verbs_off = any(|p| p.ib_disabled) || asked && !is_zero;
+    let verbs_off = any(|p| p.ib_disabled) || asked && !any(|p| p.ib_allowed);
     let all = [
         (sockets, Failure::NetSocket),
         (fast_socket, Failure::FastSocket),

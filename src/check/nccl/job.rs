@@ -22,10 +22,7 @@ pub struct Hang {
 pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
     let (now, patience) = context.now?;
     // An init that failed does not hang.
-    let failed = |group: &Group| {
-        let mut seats = group.seats.values();
-        seats.any(|seat| (log.processes.get(&seat.place)).is_some_and(|of| of.init_failed))
-    };
+    let failed = |group: &Group| group.seats.values().any(|seat| seat.aborted);
     let groups = (log.groups.iter())
         .filter(|(key, group)| key.nranks > 1 && !group.superseded && !failed(group));
     let hangs = groups.filter_map(|(key, group)| {

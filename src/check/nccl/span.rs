@@ -52,13 +52,15 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if spans.contains(&Some(true)) {
         return Some(true);
     }
-    // A rank above all of them is of a communicator that the log does not show.
-    let highest = log.channels.highest().map(|rank| rank + 1);
-    let all_shown = highest <= log.groups.keys().map(|key| key.nranks).max();
+    // Ranks above all of them are of a communicator that the log does not show; one may be torn.
+    let most = log.groups.keys().map(|key| key.nranks).max();
+    let beyond = |(from, to): &&(u32, u32)| Some(*from.max(to)) >= most;
+    let all_shown = log.channels.hops.iter().filter(beyond).count() < 2;
     // Communicators of one rank send nothing.
     if !log.groups.is_empty() && all_shown && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
+    let highest = log.channels.highest().map(|rank| rank + 1);
     if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
         return Some(true);
     }

@@ -444,6 +444,7 @@ fn rank(pid: u32, rank: u32, nranks: u32, nodes: u32, id: u32, net: &str) -> Str
 fn runs_and_communicators_of_one_log() {
     let trainer = rank(100, 0, 16, 2, 1, "Socket");
     let over = "n1:100:101 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+    let back = "n1:100:101 [0] NCCL INFO Channel 01/0 : 8[0] -> 0[0] [receive] via NET/Socket/0\n";
     let inference = rank(500, 0, 8, 1, 2, "Socket");
     // The GPU is the same, the rank another one.
     let shrunk = rank(200, 8, 16, 2, 4, "Socket").replace("200000", "100000");
@@ -474,7 +475,7 @@ fn runs_and_communicators_of_one_log() {
         ),
         (
             "a rank that no communicator has",
-            format!("{}{over}", rank(100, 0, 1, 1, 7, "Socket")),
+            format!("{}{over}{back}", rank(100, 0, 1, 1, 7, "Socket")),
             Yes,
         ),
     ] {

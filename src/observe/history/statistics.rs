@@ -11,7 +11,9 @@ impl History {
             let Some(changes) = facts.value.carrier_changes.value() else {
                 // A pod has it: that it is closed and opened on the way is not the link's doing.
                 if facts.value.carrier_changes == Reading::Absent {
-                    self.netdevs.remove(name);
+                    let tracks = self.netdevs.get_mut(name);
+                    tracks.map(|tracks| tracks.remove("carrier_changes"));
+                    self.carrier_before.remove(name);
                 }
                 continue;
             };

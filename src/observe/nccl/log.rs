@@ -11,7 +11,7 @@ pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits, Link};
 use super::channel_counts::{ChannelCounts, Place};
 use super::event::{Comm, Connection, Event, GpuNumber, InitSeconds, Net, Phase, Record, Time};
 use super::failure::Failure;
-use super::group::{Group, GroupKey, Seat};
+use super::group::{Group, GroupKey};
 use super::process::Process;
 use crate::units::start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,6 +213,9 @@ impl NcclLog {
             }
             Event::NetFailed(name) if !matches!(name, "IB" | "Socket") => {
                 self.failure(Failure::PluginInit, text, number);
+            }
+            Event::ErrorTrace { file } if file.ends_with("init.cc") => {
+                self.init_failed(place, record.who.tid);
             }
             Event::Unknown => self.unknown += 1,
             _ => {}

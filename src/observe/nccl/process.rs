@@ -41,7 +41,7 @@ pub struct Process {
     pub ib_tried: bool,
     /// It found verbs devices.
     pub ib_found: bool,
-    /// It found no verbs device.
+    /// It found no verbs device, or could not use verbs at all.
     pub ib_none: bool,
     /// A verbs operation failed, so verbs are in use.
     pub ib_at_work: bool,
@@ -49,6 +49,8 @@ pub struct Process {
     pub ib_plugin: bool,
     /// Whether its log says that NCCL_IB_DISABLE is set.
     pub ib_disabled: bool,
+    /// Its log says that NCCL_IB_DISABLE is 0.
+    pub ib_allowed: bool,
     /// NCCL_NET asks for sockets.
     pub asks_socket: bool,
     /// Shared memory is off, so that ranks of one node use the net where P2P is not possible.
@@ -105,10 +107,8 @@ pub struct Thread {
 impl Process {
     /// Records a rank of the process. Returns whether it is new.
     pub fn sits(&mut self, nranks: u32, rank: u32) -> bool {
-        let new = !self.ranks.contains(&(nranks, rank));
-        if new && self.ranks.len() < MAX_THREADS {
-            self.ranks.push((nranks, rank));
-        }
+        let new = self.ranks.len() < MAX_THREADS && !self.ranks.contains(&(nranks, rank));
+        self.ranks.extend(new.then_some((nranks, rank)));
         new
     }
 

@@ -46,11 +46,12 @@ impl NcclLog {
             self.longest_init(comm.nranks, seat.seconds);
         }
         let process = self.processes.get_mut(&place);
-        if process.is_some_and(|process| process.sits(comm.nranks, comm.rank)) {
-            self.supersede(key, comm, place);
-            if let Some(group) = self.groups.get_mut(&key) {
-                group.superseded = false;
-            }
+        let sits = process.is_some_and(|process| process.sits(comm.nranks, comm.rank));
+        if sits || comm.nodes.is_some() {
+            self.supersede(key, comm.rank, place);
+        }
+        if let Some(group) = self.groups.get_mut(&key).filter(|_| sits) {
+            group.superseded = false;
         }
         self.bind(place, record.who.tid, key);
         if comm.nodes.is_some() || comm.phase == Phase::Start {
@@ -88,6 +89,19 @@ impl NcclLog {
         }
     }
 
+    /// An error trace of an init: those of the thread, or else of the process, that did not end.
+    pub(super) fn init_failed(&mut self, place: Place, tid: Option<u32>) {
+        let process = self.processes.get_mut(&place);
+        let thread = (process.zip(tid)).and_then(|(process, tid)| process.thread(tid));
+        let of_thread = thread.and_then(|thread| thread.group);
+        let groups = (self.groups.iter_mut())
+            .filter(|(key, _)| of_thread.is_none_or(|of_thread| of_thread == **key));
+        for seat in groups.flat_map(|(_, group)| group.seats.values_mut()) {
+            let failed = seat.place == place && seat.start && !seat.complete;
+            (seat.ended, seat.aborted) = (seat.ended || failed, seat.aborted || failed);
+        }
+    }
+
     /// How long an init took, by a line of its own.
     pub(super) fn init_took(&mut self, place: Place, tid: Option<u32>, init: InitSeconds) {
         let key = self.group_of(place, tid, init.nranks);
@@ -105,25 +119,40 @@ impl NcclLog {
         }
     }
 
-    /// A process that appears as a rank replaces those of this host that had the rank or the GPU before,
-    /// and that never were in one communicator with it.
-    fn supersede(&mut self, key: GroupKey, comm: &Comm, place: Place) {
-        let replaced = |rank: u32, seat: &Seat| {
-            let same = rank == comm.rank || seat.bus.is_some() && seat.bus == comm.bus;
-            same && seat.place.host == place.host && seat.place.process != place.process
-        };
-        let peers = |before: Place| {
-            let mut groups = self.groups.values();
-            groups.any(|group| group.holds(before) && group.holds(place))
-        };
-        let is_older = |(other, group): &(&GroupKey, &Group)| {
-            // Communicators of one rank say nothing about others.
-            let alone = other.nranks != key.nranks && (other.nranks < 2 || key.nranks < 2);
-            let mut seats = group.seats.iter();
-            **other != key
-                && !group.superseded
-                && !alone
-                && seats.any(|(rank, seat)| replaced(*rank, seat) && !peers(seat.place))
+    /// A process that appears as a rank replaces those of this host that had the rank before, or the GPU,
+    /// unless both are in some other communicator, too.
+    fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
+        let own = self.groups.get(&key);
+        let bus = own.and_then(|group| group.seats.get(&rank)?.bus);
+        let is_wide = own.is_some_and(|group| group.nodes > Some(1));
+        let joined = self.groups.iter().filter(|(_, group)| group.holds(place));
+        let joined = joined.map(|(key, group)| {
+            let places = group.seats.values().map(|seat| seat.place);
+            (*key, places.collect::<BTreeSet<Place>>())
+        });
+        let joined: Vec<_> = joined.collect();
+        let is_older = |(other, older): &(&GroupKey, &Group)| {
+            let (other, resized) = (**other, other.nranks != key.nranks);
+            // A communicator of another size is of an earlier run only if the process is not in it, and
+            // those of one rank say nothing about others.
+            let apart = resized && (other.nranks < 2 || key.nranks < 2 || older.holds(place));
+            if other == key || older.superseded || apart {
+                return false;
+            }
+            // Pids are used again: for a rank, the two communicators alone prove nothing.
+            let together = |before, by_rank: bool| {
+                let counts = |of: GroupKey| !by_rank || of != key && of != other;
+                let mut places = joined.iter().filter(|(of, _)| counts(*of));
+                places.any(|(_, places)| places.contains(&before))
+            };
+            // A job within the node may share the GPUs with one that spans nodes.
+            let by_bus = bus.is_some() && (is_wide || older.nodes == Some(1));
+            older.seats.iter().any(|(number, seat)| {
+                let by_rank = *number == rank;
+                let same = by_rank || by_bus && seat.bus == bus;
+                let replaced = same && seat.place.host == place.host;
+                replaced && seat.place.process != place.process && !together(seat.place, by_rank)
+            })
         };
         let older = self.groups.iter().filter(is_older);
         let older: Vec<GroupKey> = older.map(|(key, _)| *key).collect();

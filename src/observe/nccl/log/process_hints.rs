@@ -10,7 +10,8 @@ impl NcclLog {
             return;
         };
         match failure {
-            Failure::LibibverbsMissing | Failure::OpenDevice => process.ib_tried = true,
+            Failure::LibibverbsMissing => (process.ib_none, process.ib_tried) = (true, true),
+            Failure::OpenDevice => process.ib_tried = true,
             // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
             Failure::PluginInit => {
                 let others = ["OFI", "ofi", "fabric", "tcpx", "FasTrak"];
@@ -56,6 +57,7 @@ impl NcclLog {
         match name {
             "NCCL_IB_DISABLE" => {
                 process.ib_disabled |= is_set;
+                process.ib_allowed = value == "0";
                 process.ib_tried = true;
                 kind = Some("NCCL_IB_DISABLE");
             }
@@ -102,7 +104,7 @@ impl Process {
                 self.stage = self.stage.max(Stage::Network);
             }
             Event::NetFailed(name) => match Net::of(name) {
-                Net::Ib => self.ib_tried = true,
+                Net::Ib => (self.ib_none, self.ib_tried) = (true, true),
                 Net::Socket => {}
                 _ => self.plugin_failed = true,
             },
