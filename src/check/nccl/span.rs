@@ -35,6 +35,14 @@ pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
     Span { multi, firm: false }
 }
 
+/// Whether the log shows the communicators of its connections: no two of them, as one may be torn, name
+/// ranks above those of all.
+fn are_shown(log: &NcclLog) -> bool {
+    let most = log.groups.keys().map(|key| key.nranks).max();
+    let beyond = |(from, to): &&(u32, u32)| Some(*from.max(to)) >= most;
+    most.is_some() && log.channels.hops.iter().filter(beyond).count() < 2
+}
+
 fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
     // Earlier runs show nothing about this one, nor does a line whose number of ranks is torn.
@@ -52,12 +60,8 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if spans.contains(&Some(true)) {
         return Some(true);
     }
-    // Ranks above all of them are of a communicator that the log does not show; one may be torn.
-    let most = log.groups.keys().map(|key| key.nranks).max();
-    let beyond = |(from, to): &&(u32, u32)| Some(*from.max(to)) >= most;
-    let all_shown = log.channels.hops.iter().filter(beyond).count() < 2;
     // Communicators of one rank send nothing.
-    if !log.groups.is_empty() && all_shown && spans.iter().all(|span| *span == Some(false)) {
+    if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
     let highest = log.channels.highest().map(|rank| rank + 1);
