@@ -51,8 +51,13 @@ pub(super) fn causes(
         causes.push(Failure::OfiTcp);
     }
     let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
-    if by_tcp && causes.is_empty() && !any(Process::ib_failed) {
-        causes.push(Failure::IbNotTried);
+    if by_tcp && causes.is_empty() {
+        let gave_up = any(|p| p.ib_none);
+        causes.push(if gave_up {
+            Failure::NoDevice
+        } else {
+            Failure::IbNotTried
+        });
     }
     if tcp && multi && on_inner_interface(log) {
         causes.push(Failure::WrongInterface);
