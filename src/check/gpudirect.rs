@@ -44,7 +44,7 @@ impl GpuDirectVerdict {
 /// ice, idpf and i40e carry irdma.
 const DMABUF_DRIVERS: &str = "mlx5_core mlx5_ib efa bnxt_re bnxt_en irdma ice idpf i40e ionic";
 
-/// It takes such memory in kernels newer than that; which, the release does not tell.
+/// Takes DMA-BUF memory in some kernels newer than 6.12; in which, its release does not tell.
 const MANA: &str = "mana";
 
 /// Omni-Path moves GPU memory by an interface of its own (PSM), not by verbs.

@@ -13,6 +13,7 @@ from rig import MEMORY_LIMIT, PATIENCE, SETTINGS, Agent, Failed, Probe, until
 from row import Row
 from rows_logs import append, counted, xid
 
+
 def works(rig, touched="xid"):
     """The agent judges, and counts what is logged now."""
     def others(name):

@@ -152,13 +152,12 @@ impl Reader {
             self.run.ended = true;
             // Less than the user's own limit, NCCL_TESTS_MIN_BW.
             if text.contains("FAILED") {
-                (self.run.failure).get_or_insert((self.cut_at, text.trim().to_string()));
+                self.failed(text);
             }
         } else if any(FAILURES) || any(LAUNCHER_ERRORS) {
             // Outside of a run a launcher's error is about another program.
             if any(FAILURES) || !self.run.is_empty() {
-                let text = text.trim().chars().take(MAX_FAILURE).collect();
-                self.run.failure.get_or_insert((self.cut_at, text));
+                self.failed(text);
             }
         } else if let Some(collective) = table::program(text) {
             if self.run.ended || self.run.failure.is_some() {
@@ -169,6 +168,12 @@ impl Reader {
                 self.command = Some(collective);
             }
         }
+    }
+
+    /// The first line that tells of a failure counts.
+    fn failed(&mut self, text: &str) {
+        let text = text.trim().chars().take(MAX_FAILURE).collect();
+        self.run.failure.get_or_insert((self.cut_at, text));
     }
 
     /// A header line begins the next run if this one has rows or is over.

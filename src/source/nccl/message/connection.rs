@@ -1,5 +1,6 @@
 //! Lines about channels, the only proof of what carries data (src/transport.cc, src/transport/{net,p2p,shm}.cc).
 
+use super::network::is_cut;
 use super::scan::{Scan, find};
 use crate::observe::nccl::event::{Connection, Side};
 use crate::observe::nccl::{Event, Net, Transport};
@@ -86,8 +87,7 @@ fn carried(way: &str) -> Option<(Transport, Option<u32>, bool)> {
     // `IB/0/GDRDMA`, `IBext_v8/1(2)/GDRDMA(PCI)/Shared`, `AWS Libfabric/3/GDRDMA`.
     let (name, rest) = net.split_once('/').unwrap_or((net, ""));
     let name = name.trim();
-    // A line cut or wrapped inside the name does not show the net.
-    if rest.is_empty() && (name.is_empty() || "Socket".starts_with(name) && name != "Socket") {
+    if rest.is_empty() && is_cut(name) {
         return None;
     }
     let mut parts = rest.split('/').skip(1);

@@ -174,13 +174,15 @@ fn clean(name: &str) -> &str {
     name.trim().trim_end_matches(['.', ',', ';'])
 }
 
-/// A name that is cut shows nothing.
+/// Whether a line was cut or wrapped inside the name of NCCL's own TCP: it does not show the net.
+pub(super) fn is_cut(name: &str) -> bool {
+    name != "Socket" && "Socket".starts_with(name)
+}
+
 fn using(name: &str) -> Option<Event<'_>> {
     match clean(name) {
         "" | "plugin" => Some(Event::NoPlugin),
-        "Socket" => Some(Event::Using("Socket")),
-        cut if "Socket".starts_with(cut) => None,
-        name => Some(Event::Using(name)),
+        name => (!is_cut(name)).then_some(Event::Using(name)),
     }
 }
 
