@@ -95,8 +95,8 @@ check: lint unit-built ## what every commit passes: no root, no apt, minutes
 
 lint:
 	cargo fmt --check
-	cargo clippy --all-targets --locked -- -D warnings
-	cargo clippy --no-default-features --locked -- -D warnings # as the image is built
+	cargo clippy --target-dir target/lint --all-targets --locked -- -D warnings
+	cargo clippy --target-dir target/lint --no-default-features --locked -- -D warnings # as the image is built
 	tests/lib/cargo-deny check bans licenses sources
 
 # Simulated nodes have thousands of files: in memory, where there is room (a container's /dev/shm has 64 MB).
@@ -139,7 +139,10 @@ test-policies:
 	nice -n 10 tests/manifests/run $(filter-out $(RENDERED),$(basename $(notdir $(wildcard tests/manifests/test_*.py))))
 
 # The virtual machines compute, most others wait. Paging runs alone: its time runs 20 times faster.
-test: deps check rig ## everything but the system suites
+# Each compiler often has work for one core only, so that what `check` needs is built along with the rig.
+test: deps ## everything but the system suites
+	@$(SEVERAL) -j3 lint unit-built rig
+	@$(MAKE) --no-print-directory check
 	@$(SEVERAL) -j2 test-vm test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards test-slow
 	@$(MAKE) --no-print-directory test-paging
 

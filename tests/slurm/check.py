@@ -152,11 +152,13 @@ def spine(cluster):
     until("one is drained", lambda: any(of["drained"] for of in cluster.nodes().values()))
     row("a rail falls on all ten nodes at once: the first drain", seconds(begun))
     cluster.after_calls(*NODES)
+    drained = set()
     for _ in range(ROUNDS):
         # Resume what is drained; half of the nodes decide at the same moment, twice each, as a health check and
         # an Epilog may.
         for node, of in cluster.nodes().items():
             if of["drained"]:
+                drained.add(node)
                 cluster.scontrol("update", f"nodename={node}", "state=resume")
         calls = [cluster.run_health(node) for node in NODES[:5] for _ in range(2)]
         for call in calls:
@@ -167,10 +169,12 @@ def spine(cluster):
     locked = sum("another node is being drained" in text for text in said)
     spent = sum("the budget of partition p is spent" in text for text in said)
     expect(f"{drains} drains, {locked} refused by the lock: the test shows nothing", drains > 4 and locked)
-    row(f"… drains in slurmctld's log: {drains}; most nodes drained at a time: {most} of 10", "")
+    row(f"… drains in slurmctld's log: {drains}, of {len(drained)} nodes; most at a time: {most} of 10", "")
     row(f"… refused by the lock {locked} times, by the budget {spent} times", "")
-    reservations = cluster.run("scontrol", "-o", "show", "reservation").stdout
-    expect(f"no lock is left behind: {reservations}", "selvage" not in reservations)
+    # A lock that is not given back is its node's for a minute: no other would be drained in these seconds.
+    expect(f"only {sorted(drained)} were drained: the lock is not given back", len(drained) > 2)
+    until("no lock is left behind", lambda: "selvage" not in
+          cluster.run("scontrol", "-o", "show", "reservation").stdout)
     begun = time.monotonic()
     for node in NODES:
         cluster.link(node, True)
