@@ -235,6 +235,15 @@ impl<'a> Context<'a> {
         self.fresh(self.snapshot.netdevs.get(name)?, "netdev", name)
     }
 
+    /// The legs of the bond that a port's interface is, or is a leg of.
+    pub fn bond_legs(&self, netdev: Option<&'a NetdevFacts>) -> &'a [String] {
+        let bond = netdev.and_then(|netdev| match &netdev.master {
+            Some(master) => self.netdev(master),
+            None => Some(netdev),
+        });
+        bond.map(|bond| bond.lowers.as_slice()).unwrap_or_default()
+    }
+
     /// PCI facts, unless too old.
     pub fn pci(&self) -> Option<&'a crate::observe::pci::PciFacts> {
         self.fresh(self.snapshot.pci.as_deref()?, "pci", "")

@@ -1,5 +1,4 @@
-//! Whether NVIDIA's driver was reloaded and its devices answer: what a reset under drivers that
-//! tell none (before 565, without Xid 154) leaves behind.
+//! Whether NVIDIA's driver was reloaded and its devices answer: all that a reset leaves behind.
 
 use super::Context;
 use crate::observe::gpudirect::NvidiaGpu;

@@ -442,12 +442,7 @@ fn judge_bond(
     port: &PortView<'_>,
     ports: &[PortView<'_>],
 ) -> Vec<Candidate> {
-    let netdev = port.netdev.filter(|_| port.is_active());
-    let bond = netdev.and_then(|netdev| match &netdev.master {
-        Some(master) => context.netdev(master),
-        None => Some(netdev),
-    });
-    let legs = bond.map(|bond| bond.lowers.as_slice()).unwrap_or_default();
+    let legs = context.bond_legs(port.netdev.filter(|_| port.is_active()));
     // A leg with an RDMA port of its own is judged as that port.
     let own = |leg: &String| {
         let is = |of: &PortView<'_>| of.port.netdev.as_ref() == Some(leg);

@@ -40,8 +40,8 @@ const RULES: &[Rule] = {
         Rule("NicHealthIssue", &[Syndrome], OVER, Always),
         Rule("NicCommandTimeout", &[CommandTimeout], OVER, Always),
         Rule("NicQueueTimeout", &[QueueTimeout], OVER, Always),
-        Rule("NicTemperature", &[Temperature], &[], Always),
-        Rule("NicModuleFault", &[ModuleFault], PLUGGED, Used),
+        Rule("NicTemperature", &[Temperature], &[Cooled], Always),
+        Rule("NicModuleFault", &[ModuleFault, ModulePower], PLUGGED, Used),
         Rule("NicCableUnplugged", &[CableUnplugged], LINKED, UsedAndLive),
         Rule("NicPower", &[Power], &[], Always),
     ]
@@ -97,7 +97,18 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
             || port.device.name == address
             || port.port.netdev.as_deref() == Some(address)
     };
-    let here: Vec<&PortView<'_>> = ports.iter().filter(is).collect();
+    let mut here: Vec<&PortView<'_>> = ports.iter().filter(is).collect();
+    if here.is_empty() {
+        // Of a bond, one function has the RDMA device.
+        let has_leg = |port: &&PortView<'_>| {
+            let mut legs = context.bond_legs(port.netdev).iter();
+            legs.any(|leg| {
+                let pci = context.netdev(leg).and_then(|leg| leg.pci);
+                leg == address || pci.is_some_and(|own| is_there(&own.to_string()))
+            })
+        };
+        here.extend(ports.iter().filter(has_leg));
+    }
     if let Some(first) = here.first() {
         let active = || here.iter().filter(|port| port.is_active());
         return Some(Nic {

@@ -339,8 +339,8 @@ policy! {
         /// Degraded Xids stand this long after the last one. Heuristic.
         degraded_for: Span = Span::from_secs(3600),
         /// Fatal Xids stand this long after the last one; not set: until the driver takes its
-        /// verdict back (154 to `None`) or was reloaded, or a reboot. A GPU reset under drivers
-        /// before 565 tells nothing in the log.
+        /// verdict back (154 to `None`) or was reloaded, or a reboot. A reset of a GPU tells
+        /// nothing in the log. Also of what the driver asks for.
         fatal_for: Option<Span> = None,
         /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
         /// Heuristic.

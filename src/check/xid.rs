@@ -32,7 +32,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     for (slot, gpu, standing) in &gpus {
         let (stormy, own): (Vec<&Standing<'_>>, Vec<_>) =
             standing.iter().partition(|xid| storms.contains(&xid.code));
-        let advice = advice(context, gpu);
+        let advice = advice(context, slot, gpu);
         for (reason, wanted) in [
             ("XidFatal", Disposition::Fatal),
             ("XidDegraded", Disposition::Degraded),
@@ -62,14 +62,11 @@ fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Stand
         .map(|(code, log)| Standing {
             code: *code,
             log,
-            ruling: ruling(context, gpu, *code, log),
+            ruling: ruling(context, (slot, gpu), *code, log),
         })
         .collect();
-    // The driver took its verdict back, or it was reloaded while it asked for nothing, and no
-    // further serious Xid came for a while.
-    let asks = (gpu.recovery).is_some_and(|(action, _)| action != RecoveryAction::None);
-    let reloaded = driver_reload::of_gpu(context, slot).filter(|_| !asks);
-    let cleared = gpu.cleared.max(reloaded).filter(|cleared| {
+    // And no further serious Xid came for a while.
+    let cleared = taken_back(context, slot, gpu).filter(|cleared| {
         let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;
         let last = all.iter().filter(serious).map(|xid| xid.log.seen.last);
         context.now.since(last.fold(*cleared, Millis::max)) >= policy.quiet.0
@@ -101,9 +98,25 @@ fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Stand
         .collect()
 }
 
-fn ruling(context: &Context<'_>, gpu: &GpuLog, code: u32, log: &XidLog) -> Ruling {
+/// When the driver took its verdict back, or was reloaded, after which a GPU that answers asks for
+/// nothing: from a new object of the driver no word of that comes (`gpu.c`, `gpuPostConstruct`). Only a
+/// reboot ends that it asked for one.
+fn taken_back(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Millis> {
+    let reloaded = driver_reload::of_gpu(context, slot).filter(|reloaded| match gpu.recovery {
+        None | Some((RecoveryAction::None, _)) => true,
+        Some((RecoveryAction::NodeReboot, _)) => false,
+        Some((_, asked)) => *reloaded > asked,
+    });
+    gpu.cleared.max(reloaded)
+}
+
+fn ruling(context: &Context<'_>, (slot, gpu): (&str, &GpuLog), code: u32, log: &XidLog) -> Ruling {
     let policy = &context.policy.xid;
     let mut ruling = xid_codes::xid_ruling(code, &log.detail, &policy.overrides);
+    // Drivers of the last decade name the GPU.
+    if slot.is_empty() && !ruling.overridden {
+        ruling.disposition = ruling.disposition.min(Disposition::Report);
+    }
     // The driver's verdict on the same event stands above the table where it is milder; where it is
     // worse, it is a finding of its own.
     if !ruling.overridden
@@ -185,29 +198,32 @@ fn recovery_ruling(context: &Context<'_>, action: RecoveryAction) -> Ruling {
 }
 
 /// What the driver asks for (Xid 154), as long as that stands.
-fn asked(context: &Context<'_>, gpu: &GpuLog) -> Option<RecoveryAction> {
-    let (action, _) = gpu.recovery?;
-    if action != RecoveryAction::None {
-        return Some(action);
-    }
+fn asked(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<RecoveryAction> {
+    let policy = &context.policy.xid;
+    let (action, at) = gpu.recovery?;
+    let ended = taken_back(context, slot, gpu).filter(|ended| *ended >= at);
     // Taken back: what it asked for before stands until the GPU has been quiet for a while.
-    let cleared = gpu.cleared?;
-    if context.now.since(cleared) >= context.policy.xid.quiet.0 {
+    let is_over = ended.is_some_and(|ended| context.now.since(ended) >= policy.quiet.0)
+        || (policy.fatal_for).is_some_and(|stands| context.now.since(at) > stands.0);
+    if is_over {
         return None;
     }
-    Some(gpu.xids.get(&RECOVERY_CODE)?.detail.recovery?.0)
+    match action {
+        RecoveryAction::None => Some(gpu.xids.get(&RECOVERY_CODE)?.detail.recovery?.0),
+        asked => Some(asked),
+    }
 }
 
 /// The remedy that the driver's word stands for, so that one GPU is not given several.
-fn advice(context: &Context<'_>, gpu: &GpuLog) -> Option<(Action, String)> {
-    let ruling = recovery_ruling(context, asked(context, gpu)?);
+fn advice(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<(Action, String)> {
+    let ruling = recovery_ruling(context, asked(context, slot, gpu)?);
     let remedy = format!("Follow the driver's advice (Xid 154): {}", ruling.remedy);
     (ruling.disposition >= Disposition::Degraded).then_some((ruling.action, remedy))
 }
 
 /// The finding of the driver's own word.
 fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate> {
-    let action = asked(context, gpu)?;
+    let action = asked(context, slot, gpu)?;
     let ruling = recovery_ruling(context, action);
     let status = match ruling.disposition {
         Disposition::Fatal => Status::Failing,

@@ -12,7 +12,7 @@ use crate::source::pod_logs::{Container, Sink};
 use crate::units::Millis;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -218,6 +218,9 @@ impl Registry {
         mut announce: impl FnMut(Change),
     ) -> bool {
         let mut changed = std::mem::take(&mut self.changed);
+        let known = self.logs.values().filter(|log| log.announced.is_some());
+        let known = known.filter_map(|log| log.current.as_ref());
+        let mut running: BTreeSet<String> = known.map(|now| job_name(now)).collect();
         for (key, log) in &mut self.logs {
             if !(all || log.dirty) {
                 continue;
@@ -252,7 +255,12 @@ impl Registry {
                 if job != pod {
                     self.outcomes.forget(&pod);
                 }
+                // A new run of that name.
+                if log.announced.is_none() && !running.contains(&job) {
+                    self.outcomes.forget(&job);
+                }
                 self.outcomes.note(&job, &now.verdict);
+                running.insert(job);
             }
             let before = log.announced.replace(announcement(&now.verdict));
             if let Some(change) = difference(before, now) {

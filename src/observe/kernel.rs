@@ -100,8 +100,12 @@ pub enum Note {
     QueueTimeout,
     /// A NIC or its module is too hot.
     Temperature,
-    /// A NIC or its module gets too little power.
+    /// A NIC has cooled down again. No event for people.
+    Cooled,
+    /// A NIC gets too little power.
     Power,
+    /// A module does not run, as it gets too little power.
+    ModulePower,
     /// PCIe error, corrected by hardware, or of a severity that is not given.
     AerCorrectable,
     /// PCIe error, not corrected.
@@ -130,7 +134,7 @@ impl Note {
             Self::CableUnplugged => "nic_cable_unplugged",
             Self::CablePlugged => "nic_cable_plugged",
             Self::Temperature => "nic_temperature",
-            Self::Power => "nic_power",
+            Self::Power | Self::ModulePower => "nic_power",
             Self::AerCorrectable | Self::AerUncorrected => "pcie_aer",
             Self::Peermem => "peermem",
             Self::Gds => "gds",

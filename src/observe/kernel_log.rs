@@ -239,7 +239,7 @@ impl KernelLog {
         };
         let seen = device.notes.entry(note).or_default();
         seen.push(at, historic, &event.text);
-        if matches!(note, Note::Loaded | Note::GpuLost) {
+        if matches!(note, Note::Loaded | Note::GpuLost | Note::Cooled) {
             return;
         }
         if let Some(events) = entry(&mut totals.nic_events, address.to_string(), MAX_DEVICES) {

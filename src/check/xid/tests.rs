@@ -178,8 +178,7 @@ fn a_driver_reloaded_ends_it_once_the_gpu_answers_and_stays_quiet() {
         node.set_stalled("pci", "", node.now);
     };
     assert_eq!(after(SHOWN, &never), fatal(SHOWN));
-    // Without a load; a GPU that does not answer, or that is not on the bus; one that the driver
-    // asks something for.
+    // Without a load; a GPU that does not answer, or that is not on the bus.
     assert_eq!(after(SHOWN, &|_| {}), fatal(SHOWN));
     let dead = |node: &mut Node| {
         load(node);
@@ -189,16 +188,27 @@ fn a_driver_reloaded_ends_it_once_the_gpu_answers_and_stays_quiet() {
     };
     assert_eq!(after(SHOWN, &dead), fatal(SHOWN));
     assert_eq!(after(A, &load), fatal(A));
-    assert_eq!(after("", &load), fatal(""));
-    let asks = |node: &mut Node| {
-        let reset = action(RecoveryAction::None, RecoveryAction::GpuReset, SHOWN);
-        node.history.push_event(node.now, false, &reset);
-        load(node);
-    };
-    let mut node = node(&[xid(79, SHOWN)]);
-    asks(&mut node);
-    node.tick(3600);
-    assert_eq!(told(&node).len(), 2);
+    // What the driver asked for ends with it, unless that is a reboot.
+    for (asked, left) in [
+        (RecoveryAction::GpuReset, 0),
+        (RecoveryAction::NodeReboot, 2),
+    ] {
+        let mut node = node(&[xid(79, SHOWN), action(RecoveryAction::None, asked, SHOWN)]);
+        node.tick(10);
+        load(&mut node);
+        node.tick(59);
+        assert_eq!(told(&node).len(), 2, "{asked:?}");
+        node.tick(1);
+        assert_eq!(told(&node).len(), left, "{asked:?}");
+    }
+}
+
+#[test]
+fn an_xid_of_no_gpu_never_touches_the_node() {
+    assert_eq!(
+        told(&node(&[xid(79, "")])),
+        ["unknown XidUnknown Degraded Notice"]
+    );
 }
 
 #[test]

@@ -271,6 +271,33 @@ fn a_job_that_was_counted_by_its_pod_counts_once_when_it_is_known() {
 }
 
 #[test]
+fn a_new_run_of_a_name_replaces_the_one_before() {
+    let of_job = PodFacts {
+        job: Some(Job {
+            kind: "LeaderWorkerSet".into(),
+            name: "serve".into(),
+        }),
+        ..trainer()
+    };
+    let of_pod = |uid: &str| {
+        let mut of = container("trainer", 0);
+        of.key.uid = uid.into();
+        of
+    };
+    let mut played = Played::new();
+    played.lines(&of_pod("u0"), &[SOCKET, TWO_NODES]);
+    played.judge(Some(&of_job));
+    // Another pod of the same run takes nothing back.
+    played.lines(&of_pod("u1"), &[TWO_NODES, OVER_IB]);
+    played.judge(Some(&of_job));
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 1);
+    played.registry.forget(|_, _| true);
+    played.lines(&of_pod("u2"), &[TWO_NODES, OVER_IB]);
+    played.judge(Some(&of_job));
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 0);
+}
+
+#[test]
 fn only_containers_of_the_spec_of_pods_with_gpus_count_for_the_node() {
     let mut without = trainer();
     without.containers.get_mut("trainer").unwrap().gpus = 0;

@@ -16,7 +16,7 @@ pub struct Assembler {
     /// An event whose record's dictionary may still name the device, its text and its line.
     waiting: Option<(KernelEvent, String, String)>,
     report: Option<Report>,
-    /// The journal's entry says that a program speaks.
+    /// The entry says that a program speaks.
     user_space: bool,
 }
 
@@ -48,9 +48,8 @@ impl Assembler {
         }
         if line.is_empty() {
             self.user_space = false;
-        } else if let Some(kernel) = wrapper::journal_field(line) {
-            let cursor = line.trim_start().starts_with("__CURSOR=");
-            self.user_space = !kernel || (self.user_space && !cursor);
+        } else if let Some((first, kernel)) = wrapper::entry_field(line) {
+            self.user_space = !kernel || (self.user_space && !first);
         }
         let stripped = wrapper::strip(line, self.any_facility);
         let Some(stripped) = stripped.filter(|_| self.any_facility || !self.user_space) else {

@@ -89,7 +89,8 @@ pub fn sxid(line: &str) -> Option<KernelEvent> {
     let (name, rest) = line.strip_prefix("nvidia-nvswitch")?.split_once(':')?;
     let numbered = name.len() <= 3 && name.bytes().all(|b| b.is_ascii_digit());
     let (place, code, body) = place_and_code(rest.strip_prefix(" SXid").filter(|_| numbered)?)?;
-    let severity = severity(body.split(' ').next().unwrap_or_default());
+    let stops = says_any(body, &PHRASES.switch_stops).then_some(Severity::Fatal);
+    let severity = severity(body.split(' ').next().unwrap_or_default()).or(stops);
     let sxid = Sxid { code, severity };
     Some(KernelEvent::new(What::Sxid(sxid), line).of_slot(place))
 }
@@ -154,7 +155,13 @@ fn nvlink_4(body: &str) -> Option<NvLink> {
 
 /// `UNIT Fatal|Nonfatal XC0 i0 Link 03 (0x… 0x…)`, columns padded with blanks.
 fn nvlink_5(body: &str) -> Option<NvLink> {
-    let severity = severity(body.split_ascii_whitespace().nth(1)?)?;
+    // The last such words: a process's name may hold some, too.
+    let words: Vec<&str> = body.split_ascii_whitespace().collect();
+    let said = words.windows(2).filter_map(|pair| match pair {
+        [word, unit] if unit.starts_with("XC") => severity(word),
+        _ => None,
+    });
+    let severity = said.last()?;
     let words = (body.split_once(" Link ")).and_then(|(_, link)| link.split_once('('));
     Some(NvLink {
         severity: Some(severity),

@@ -31,6 +31,9 @@ use crate::observe::kernel::{KernelEvent, What};
 /// when the text names no address. Of a message with several lines the first decides.
 pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let message = message.trim_start_matches([' ', '\t']).trim_end();
+    if text::begins_with_a_process(message) {
+        return None;
+    }
     // The open driver's first releases (515) put no colon before the name of a function.
     let nvrm = message.strip_prefix("NVRM: ").or_else(|| {
         message
@@ -51,10 +54,10 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
 }
 
 /// What events are judged by, without being one for people: NVIDIA's driver was loaded, a GPU fell
-/// off the bus (with an Xid or without one), a NIC's driver started its device.
+/// off the bus (with an Xid or without one), a NIC's driver started its device, or a NIC cooled down.
 pub fn silent(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     if message.starts_with("NVRM: loading NVIDIA UNIX ") {
         return Some(KernelEvent::new(What::DriverLoaded, message));
     }
-    gpu::lost(message).or_else(|| nic::loaded(message, dictionary))
+    gpu::lost(message).or_else(|| nic::relief(message, dictionary))
 }

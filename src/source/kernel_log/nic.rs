@@ -46,12 +46,21 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
     }
 }
 
-/// mlx5's first words when it starts a device, after a probe or a reset.
-pub fn loaded(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
-    let origin = origin(line).filter(|origin| origin.driver == "mlx5_core")?;
-    let started = origin.rest.starts_with("firmware version: ");
+/// What ends trouble: mlx5's first words when it starts a device, after a probe or a reset, and that a
+/// NIC has cooled down.
+pub fn relief(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
+    let origin = origin(line).filter(|origin| is_nic(origin.driver))?;
     let address = origin.address.as_deref();
-    started.then(|| event(Note::Loaded, origin.driver, address, dictionary, line))
+    let started = origin.driver == "mlx5_core" && origin.rest.starts_with("firmware version: ");
+    let note = match started {
+        true => Note::Loaded,
+        false => has_cooled(&origin).then_some(Note::Cooled)?,
+    };
+    Some(event(note, origin.driver, address, dictionary, line))
+}
+
+fn has_cooled(origin: &Origin<'_>) -> bool {
+    says_any(&origin.rest.to_ascii_lowercase(), &PHRASES.cooled)
 }
 
 /// Whether a word can be the name of a port's interface: not of one that joins others.
@@ -83,6 +92,9 @@ pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> O
         let named = probed.and_then(take_address);
         let address = named.map(|(address, _)| address).or(origin.address.clone());
         return Some(of(Note::Driver, address.as_deref()));
+    }
+    if has_cooled(origin) {
+        return None;
     }
     let known = if driver.is_empty() {
         "mlx5_core"

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::{decode, wrapper};
-use crate::observe::kernel::{KernelEvent, Note, What};
+use super::{decode, silent, wrapper};
+use crate::observe::kernel::{KernelEvent, Note, Severity, What};
 
 /// Decodes one line of any log form.
 fn decode_line(line: &str, any_facility: bool) -> Option<KernelEvent> {
@@ -158,6 +158,10 @@ fn what_lines_mean() {
         ("Detected insufficient power on the PCIe slot (27W).", Power),
         ("Port module event: module 3, Cable plugged", CablePlugged),
         (
+            "Port module event[error]: module 3, Cable error, Power budget exceeded",
+            ModulePower,
+        ),
+        (
             "Port module event[error]: module 3, Cable error, Unknown identifier",
             ModuleFault,
         ),
@@ -182,6 +186,75 @@ fn what_lines_mean() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn the_name_of_a_process_says_nothing() {
+    for line in [
+        "NVRM: Xid: 79,[4242]: segfault at 0 ip 000055d0c0a0 sp 00007ffd error 4 in a.out",
+        "NVRM: Xid: 79, invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE)",
+        "NVRM: Xid: 79,: page allocation failure: order:0",
+        "nvidia-peermem[12]: segfault at 0 ip 0 sp 0 error 4 in a.out",
+        "NVRM: no nvidia invoked oom-killer: gfp_mask=0xcc0",
+    ] {
+        assert_eq!(
+            decode_line(&format!("6,1,1,-;{line}"), false),
+            None,
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_switch_that_stops_is_fatal_without_a_word() {
+    for (body, want) in [
+        (
+            "10006, TSENSE OVERT Threshold reached. Shutting Down",
+            Some(Severity::Fatal),
+        ),
+        ("26006, SOE HALTED", Some(Severity::Fatal)),
+        ("26006, SOE HALT data[0] = 0x1", None),
+        ("20034, Severity 1 Engine instance 60", None),
+    ] {
+        let line = format!("nvidia-nvswitch0: SXid (PCI:0000:08:00.0): {body}");
+        let Some(What::Sxid(sxid)) = decode_line(&line, false).map(|event| event.what) else {
+            panic!("{line}");
+        };
+        assert_eq!(sxid.severity, want, "{line}");
+    }
+}
+
+#[test]
+fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
+    let line = |text: &str| format!("bnxt_en 0000:41:00.0 ens1f0np0: {text}");
+    for (text, want) in [
+        (
+            "Non-fatal firmware reset event, data1: 0x1, min wait 1 ms",
+            Note::RecoveryStarted,
+        ),
+        (
+            "Unqualified SFP+ module detected on port 0",
+            Note::ModuleFault,
+        ),
+        (
+            "Chip temperature has gone above the warning thermal threshold!",
+            Note::Temperature,
+        ),
+    ] {
+        let event = decode_line(&line(text), false);
+        assert_eq!(
+            event.map(|event| event.what),
+            Some(What::Note(want)),
+            "{text}"
+        );
+    }
+    let cooled = line("Chip temperature has gone below the warning thermal threshold!");
+    assert_eq!(decode_line(&cooled, false), None);
+    let silent = silent(&cooled, None);
+    assert_eq!(
+        silent.map(|event| event.what),
+        Some(What::Note(Note::Cooled))
+    );
 }
 
 #[test]

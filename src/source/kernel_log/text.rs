@@ -2,6 +2,23 @@
 
 use std::fmt::Write as _;
 
+/// Whether a message begins with the name of a process, which may be any 15 bytes, as the kernel's words
+/// about a segmentation fault do (`arch/x86/mm/fault.c`), or about too little memory (`mm/oom_kill.c`,
+/// `mm/page_alloc.c`).
+pub fn begins_with_a_process(s: &str) -> bool {
+    let number = |rest: &str, open, close| {
+        let number = rest.strip_prefix(open).and_then(take_u32);
+        number.is_some_and(|(_, rest)| rest.starts_with(close))
+    };
+    let of_process = |rest: &str| {
+        rest.starts_with(" invoked oom-killer: ")
+            || rest.starts_with(": page allocation ")
+            || number(rest, "[", ']')
+            || number(rest, " (", ')')
+    };
+    (1..=15).any(|end| s.get(end..).is_some_and(of_process))
+}
+
 /// A PCI address at the start of `s`, in lower case and with a domain of four digits, and what
 /// follows it: `dddd:bb:dd.f`, or `dddd:bb:dd` where no function is given, as NVIDIA prints it.
 pub fn take_address(s: &str) -> Option<(String, &str)> {

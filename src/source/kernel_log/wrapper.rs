@@ -133,14 +133,19 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
     })
 }
 
-/// What a field of `journalctl -o export` or `-o verbose` says of its entry, which is one field a
-/// line: whether it comes from the kernel. `None` for other lines.
-pub fn journal_field(line: &str) -> Option<bool> {
-    let (name, value) = line.trim_start().split_once('=')?;
+/// What a field of `journalctl -o export` or `-o verbose`, or of `dmesg -J`, says of its entry, which is one
+/// field a line: whether it is the first, and whether the entry comes from the kernel. `None` for other lines.
+pub fn entry_field(line: &str) -> Option<(bool, bool)> {
+    let line = line.trim();
+    if let Some(priority) = line.strip_prefix("\"pri\":") {
+        let priority: u32 = priority.trim_end_matches(',').trim().parse().ok()?;
+        return Some((true, priority < 8));
+    }
+    let (name, value) = line.split_once('=')?;
     match name {
-        "__CURSOR" => Some(true),
-        "_TRANSPORT" => Some(value == "kernel"),
-        "SYSLOG_FACILITY" => Some(value == "0"),
+        "__CURSOR" => Some((true, true)),
+        "_TRANSPORT" => Some((false, value == "kernel")),
+        "SYSLOG_FACILITY" => Some((false, value == "0")),
         _ => None,
     }
 }
@@ -287,6 +292,7 @@ mod tests {
             "kernel: [16450076.435595] ",
             "2022-11-04T14:09:31 server kernel:[75215.928853] ",
             "<4>1 2026-10-03T06:01:36Z node-13 kernel - - - ",
+            "<4>1 2026-10-03T06:01:36Z node-13 kernel - - [meta sequenceId=\"29\"] ",
             "\x1b[32m[12345.678901] \x1b[0m",
             "3,1,1,-;",
             "4,1,1,c,caller=C12;",

@@ -174,6 +174,13 @@ fn details() {
     let link = d.nvlink.unwrap();
     assert_eq!(link.severity, Some(Severity::Fatal));
     assert_eq!(link.words.len(), 2);
+    // A process's name says nothing about it.
+    for name in ["a, b Nonfatal", "a Nonfatal XC0"] {
+        let d = detail(&format!(
+            "NVRM: Xid (PCI:0000:1b:00): 145, pid=7, name={name}, RLW_SRC_TRACK Fatal XC1 i0 Link 12 (0x1)"
+        ));
+        assert_eq!(d.nvlink.unwrap().severity, Some(Severity::Fatal), "{name}");
+    }
 }
 
 #[test]
