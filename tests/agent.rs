@@ -530,6 +530,14 @@ fn check(address: &str, args: &[&str]) -> (Option<i32>, String, String) {
     (asked.status.code(), text(asked.stdout), text(asked.stderr))
 }
 
+/// What such a check says, asked again while a busy machine's agent does not answer in time.
+fn answered(ask: impl Fn() -> (Option<i32>, String, String)) -> (Option<i32>, String, String) {
+    until("answer in time", || {
+        let said = ask();
+        (!said.2.contains("no answer within")).then_some(said)
+    })
+}
+
 #[test]
 fn check_asks_a_running_agent() {
     let (dir, mut node) = node("h100_ib");
@@ -546,11 +554,8 @@ fn check_asks_a_running_agent() {
     );
     let verdict = |status: i32| {
         until("verdict of the agent", || {
-            let (code, json, complaint) = check(&agent.address, &["-o", "json", &token]);
-            // The agent of a busy machine.
-            if complaint.contains("no answer within") {
-                return None;
-            }
+            let (code, json, complaint) =
+                answered(|| check(&agent.address, &["-o", "json", &token]));
             assert_eq!(complaint, "");
             let report: Value = serde_json::from_str(&json).expect("JSON");
             (code == Some(status)).then_some(report)
@@ -565,7 +570,7 @@ fn check_asks_a_running_agent() {
     let report = verdict(2);
     assert_eq!(report["reasons"], serde_json::json!(["LinkDown"]));
     assert!(report["generation"].as_u64() > Some(1), "not a single look");
-    let (code, text, _) = check(&agent.address, &[&token]);
+    let (code, text, _) = answered(|| check(&agent.address, &[&token]));
     assert_eq!(code, Some(2));
     assert!(text.starts_with("UNREADY  node-1: LinkDown"), "{text}");
     assert!(text.contains("mlx5_4/1") && text.ends_with('\n'), "{text}");
@@ -576,13 +581,44 @@ fn check_asks_a_running_agent() {
         (&["--exit-codes=npd"], 2),
         (&["--fail-on=unready"], 0),
     ] {
-        let (code, _, complaint) = check(&agent.address, args);
+        let (code, _, complaint) = answered(|| check(&agent.address, args));
         assert_eq!(code, Some(status), "{args:?}");
         assert_eq!(
             complaint.contains("401 Unauthorized"),
             args.last() != Some(&token.as_str())
         );
     }
+}
+
+/// [`check`] of something that answers one request with this, or not at all.
+fn check_of_one_that_says(answer: Option<&str>) -> (Option<i32>, String, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            if let Some(answer) = answer {
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    let mut part = [0; 4096];
+                    let length = stream.read(&mut part).unwrap_or(0);
+                    // The client had no time left.
+                    if length == 0 {
+                        return;
+                    }
+                    request.extend(&part[..length]);
+                }
+                // The reader hangs up on what is too long.
+                let _ = stream.write_all(answer.as_bytes());
+            }
+            // Until the client hangs up.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        });
+        let said = check(&address, &[]);
+        // In case it did not come to connect.
+        let _ = TcpStream::connect(&address);
+        said
+    })
 }
 
 #[test]
@@ -598,38 +634,22 @@ fn an_agent_that_says_nothing_of_now_is_unknown() {
         (Some("hello"), "the answer is not a report"),
         (Some(&endless), "length limit exceeded"),
     ] {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
         let answer = body.map(|body| {
             format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             )
         });
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let (mut stream, _) = listener.accept().unwrap();
-                if let Some(answer) = answer {
-                    let mut request = Vec::new();
-                    while !request.ends_with(b"\r\n\r\n") {
-                        let mut part = [0; 4096];
-                        let length = stream.read(&mut part).unwrap();
-                        assert!(length > 0, "a whole request");
-                        request.extend(&part[..length]);
-                    }
-                    // The reader hangs up on what is too long.
-                    let _ = stream.write_all(answer.as_bytes());
-                }
-                // Until the client hangs up.
-                let _ = std::io::copy(&mut stream, &mut std::io::sink());
-            });
-            let (code, printed, complaint) = check(&address, &[]);
-            assert_eq!((code, printed.as_str()), (Some(3), ""), "{why}");
-            assert!(complaint.contains(why), "{complaint}");
-            assert_eq!(complaint.lines().count(), 1, "{complaint}");
-        });
+        let ask = || check_of_one_that_says(answer.as_deref());
+        let (code, printed, complaint) = match body {
+            Some(_) => answered(ask),
+            None => ask(),
+        };
+        assert_eq!((code, printed.as_str()), (Some(3), ""), "{why}");
+        assert!(complaint.contains(why), "{complaint}");
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
     }
-    let (code, _, complaint) = check(&support::free_address(), &[]);
+    let (code, _, complaint) = answered(|| check(&support::free_address(), &[]));
     assert_eq!(code, Some(3));
     assert!(complaint.contains("Connection refused"), "{complaint}");
 }
@@ -659,6 +679,27 @@ fn besiege(address: &str, stop: &AtomicBool) {
     }
 }
 
+/// How long each of 40 probes takes beside `load`, which goes on until it is told to stop; sorted.
+fn probes(address: &str, load: impl Fn(&AtomicBool) + Sync) -> Vec<Duration> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| load(&stop));
+        let mut took: Vec<Duration> = (0..40)
+            .map(|_| {
+                let began = Instant::now();
+                match support::try_get(address, "/healthz") {
+                    Ok((200, _)) => began.elapsed(),
+                    // From the very address of the others: now and then one is cut as they are.
+                    _ => BOUND,
+                }
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        took.sort();
+        took
+    })
+}
+
 #[test]
 fn a_thousand_hostile_connections_hold_up_no_probe() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -668,25 +709,17 @@ fn a_thousand_hostile_connections_hold_up_no_probe() {
     until("first full window", || {
         (get(&agent.address, "/readyz").0 == 200).then_some(())
     });
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| besiege(&agent.address, &stop));
-        let mut took: Vec<Duration> = (0..40)
-            .map(|_| {
-                let began = Instant::now();
-                match support::try_get(&agent.address, "/healthz") {
-                    Ok((200, _)) => began.elapsed(),
-                    // From the very address of the others: now and then one is cut as they are.
-                    _ => BOUND,
-                }
-            })
-            .collect();
-        stop.store(true, Ordering::Relaxed);
-        took.sort();
-        // The kubelet asks four times before it ends a container.
-        assert!(took[20] < Duration::from_millis(100), "{took:?}");
-        assert!(took[36] < Duration::from_secs(2), "{took:?}");
+    // What a busy machine takes beside a thread that merely spins is not the siege's.
+    let without = probes(&agent.address, |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
     });
+    let most = (without[20] * 10).clamp(Duration::from_millis(100), Duration::from_secs(1));
+    let took = probes(&agent.address, |stop| besiege(&agent.address, stop));
+    // The kubelet asks four times before it ends a container.
+    assert!(took[20] < most, "{took:?}, {without:?} without");
+    assert!(took[36] < Duration::from_secs(2), "{took:?}");
     until("an answer to the rest", || {
         support::try_get(&agent.address, "/metrics").ok()
     });

@@ -99,6 +99,21 @@ fn health(dir: &Path, address: &str, node: Option<&str>) -> Done {
     }
 }
 
+/// What a row says that `run` sets up afresh, and again where a busy machine's programs did not answer
+/// in time though the row does not expect it.
+fn answered(says: &str, run: impl Fn() -> Done) -> Done {
+    let mut done = run();
+    for _ in 0..9 {
+        let is_late = ["no answer within", "did not answer in time"];
+        let is_late = is_late.iter().any(|late| done.err.contains(late));
+        if !is_late || done.err.contains(says) {
+            break;
+        }
+        done = run();
+    }
+    done
+}
+
 const IDLE: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": "idle",
     "state_flags": [], "reason": ""}]}"#;
 const OURS: &str = r#"{"nodes": [{"name": "n1", "partitions": ["p"], "state": ["IDLE", "DRAIN"],
@@ -127,10 +142,12 @@ fn lists(json: &str) -> String {
 
 #[test]
 fn a_drain_takes_the_lock_and_gives_it_back() {
-    let dir = support::scratch();
-    program(dir.path(), "scontrol", &scontrol(""));
-    program(dir.path(), "sinfo", &lists(IDLE));
-    let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+    let done = answered("drained", || {
+        let dir = support::scratch();
+        program(dir.path(), "scontrol", &scontrol(""));
+        program(dir.path(), "sinfo", &lists(IDLE));
+        health(dir.path(), &agent(Some(("unready", 60))), Some("n1"))
+    });
     assert_eq!(done.out, "n1: drained: selvage: LinkDown mlx5_4/1\n");
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""));
     assert_eq!(
@@ -179,12 +196,14 @@ fn a_node_is_resumed_only_where_its_reason_is_ours() {
             "[show] [node] [n1]",
         ),
     ] {
-        let dir = support::scratch();
         let answers = format!(
             "*'-o show node n1') echo 'NodeName=n1 State={state} Reason={reason}';;\n--json*) echo '{listed}';;"
         );
-        program(dir.path(), "scontrol", &scontrol(&answers));
-        let done = health(dir.path(), &agent(Some(("ready", 300))), Some("n1"));
+        let done = answered(want, || {
+            let dir = support::scratch();
+            program(dir.path(), "scontrol", &scontrol(&answers));
+            health(dir.path(), &agent(Some(("ready", 300))), Some("n1"))
+        });
         assert!(done.out.contains(want), "{want}: {}{}", done.out, done.err);
         assert_eq!(done.status, Some(0), "{}", done.err);
         assert!(done.calls.trim_end().ends_with(last), "{}", done.calls);
@@ -229,18 +248,12 @@ fn what_fails_drains_nothing_and_takes_no_longer() {
             70,
         ),
     ] {
-        let dir = support::scratch();
-        program(dir.path(), "scontrol", &scontrol(does));
-        program(dir.path(), "sinfo", sinfo);
-        let run = || health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
-        let mut done = run();
-        for _ in 0..9 {
-            // A busy machine may not read 64 MiB in time.
-            if says != "longer than 64 MiB" || !done.err.contains("no answer within") {
-                break;
-            }
-            done = run();
-        }
+        let done = answered(says, || {
+            let dir = support::scratch();
+            program(dir.path(), "scontrol", &scontrol(does));
+            program(dir.path(), "sinfo", sinfo);
+            health(dir.path(), &agent(Some(("unready", 60))), Some("n1"))
+        });
         let said = format!("{}{}", done.out, done.err);
         assert!(said.contains(says), "{says}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -266,14 +279,16 @@ fn what_changes_or_hangs_under_the_lock_drains_nothing_and_gives_the_lock_back()
         ("exec /bin/sleep 30", "sinfo: no answer within 750 ms", 70),
         ("exit 1", "sinfo: exit status: 1", 70),
     ] {
-        let dir = support::scratch();
-        program(dir.path(), "scontrol", &scontrol(""));
         let first = format!(
             "if [ ! -e $0.asked ]; then : >$0.asked; {}; exit; fi",
             lists(IDLE)
         );
-        program(dir.path(), "sinfo", &format!("{first}\n{then}"));
-        let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+        let done = answered(says, || {
+            let dir = support::scratch();
+            program(dir.path(), "scontrol", &scontrol(""));
+            program(dir.path(), "sinfo", &format!("{first}\n{then}"));
+            health(dir.path(), &agent(Some(("unready", 60))), Some("n1"))
+        });
         assert!(
             format!("{}{}", done.out, done.err).contains(says),
             "{}{}",
@@ -300,15 +315,17 @@ fn a_lock_that_an_earlier_call_left_behind_is_good_for_this_node_alone() {
         ("n1", "exit 1", "sinfo: exit status: 1", false),
         ("n11", &list, "another node is being drained", false),
     ] {
-        let dir = support::scratch();
         let answers = format!(
             "create*) echo 'Error creating the reservation: Duplicate reservation name' >&2; exit 1;;\n\
              *'show reservation selvage-drain') echo 'ReservationName=selvage-drain Nodes={holder} NodeCnt=1';;"
         );
-        program(dir.path(), "scontrol", &scontrol(&answers));
         let first = format!("if [ ! -e $0.asked ]; then : >$0.asked; {list}; exit; fi");
-        program(dir.path(), "sinfo", &format!("{first}\n{second}"));
-        let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
+        let done = answered(says, || {
+            let dir = support::scratch();
+            program(dir.path(), "scontrol", &scontrol(&answers));
+            program(dir.path(), "sinfo", &format!("{first}\n{second}"));
+            health(dir.path(), &agent(Some(("unready", 60))), Some("n1"))
+        });
         assert!(
             format!("{}{}", done.out, done.err).contains(says),
             "{}{}",
@@ -368,10 +385,12 @@ fn without_a_verdict_slurm_is_not_even_asked() {
             0,
         ),
     ] {
-        let dir = support::scratch();
-        program(dir.path(), "scontrol", &scontrol(""));
-        program(dir.path(), "sinfo", &lists(IDLE));
-        let done = health(dir.path(), &address, node);
+        let done = answered(says, || {
+            let dir = support::scratch();
+            program(dir.path(), "scontrol", &scontrol(""));
+            program(dir.path(), "sinfo", &lists(IDLE));
+            health(dir.path(), &address, node)
+        });
         let said = format!("{}{}", done.out, done.err);
         assert!(said.contains(says), "{says}: {said}");
         assert_eq!(
@@ -385,8 +404,11 @@ fn without_a_verdict_slurm_is_not_even_asked() {
 
 #[test]
 fn a_program_that_is_not_there_is_named() {
-    let dir = support::scratch();
-    let done = health(dir.path(), &agent(Some(("unready", 60))), Some("n1"));
-    assert!(done.err.contains("scontrol: No such file"), "{}", done.err);
+    let says = "scontrol: No such file";
+    let done = answered(says, || {
+        let dir = support::scratch();
+        health(dir.path(), &agent(Some(("unready", 60))), Some("n1"))
+    });
+    assert!(done.err.contains(says), "{}", done.err);
     assert_eq!(done.status, Some(70));
 }

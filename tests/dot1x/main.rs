@@ -27,6 +27,17 @@ fn link(up: bool) -> Event {
     }
 }
 
+/// Asks until it is as `wanted`: a supplicant that has no processor does not answer in time.
+fn until<T>(wanted: impl Fn() -> Result<T, String>) -> T {
+    let begin = Instant::now();
+    loop {
+        match wanted() {
+            Ok(found) => return found,
+            Err(said) => assert!(begin.elapsed() < PATIENCE, "{said}"),
+        }
+    }
+}
+
 const FAILING: &str = "mlx5_3/1 PortNotAuthenticated failing verdict";
 const NOTICE: &str = "mlx5_3/1 PortNotAuthenticated degraded notice";
 
@@ -45,17 +56,21 @@ fn let_in_and_shut_out_later() {
     );
 
     // For people.
-    let text = bench.net.run(
-        env!("CARGO_BIN_EXE_selvage"),
-        &[
+    let root = bench.root().to_str().unwrap();
+    until(|| {
+        let patient = "--set=intervals.deadline=1m";
+        let args = [
             "check",
             "--host-root",
-            bench.root().to_str().unwrap(),
+            root,
             "--set=agent.state_dir=",
-        ],
-    );
-    let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("802.1X: 8 of 8 authorized"), "{text}");
+            patient,
+        ];
+        let text = bench.net.run(env!("CARGO_BIN_EXE_selvage"), &args);
+        let text = String::from_utf8(text.stdout).unwrap();
+        let is_told = text.contains("802.1X: 8 of 8 authorized");
+        is_told.then_some(()).ok_or(text)
+    });
 
     // The credential goes bad; the switch asks anew and refuses it. The link stays up.
     bench.control(&["set_network", "0", "password", "\"wrong\""]);
@@ -93,7 +108,7 @@ fn let_in_and_shut_out_later() {
 
     // The switch takes the link, too: that is the finding, and it names the cause.
     bench.node.apply(&link(false)).unwrap();
-    let said = bench.look();
+    let said = bench.until("false HELD FAILURE");
     assert_eq!(said.told(), ["mlx5_3/1 LinkDown failing verdict"]);
     let finding = said.findings()[0];
     let message = finding["message"].as_str().unwrap();
@@ -122,25 +137,30 @@ fn never_let_in() {
     assert_eq!(said.told(), [NOTICE]);
     assert_eq!(said.0["state"], "ready", "{}", said.0["findings"]);
     bench.others_are_authorized();
-    let said = bench.look();
+    let said = bench.until("false HELD FAILURE");
     assert_eq!(said.told(), [FAILING]);
     assert_eq!(said.findings()[0]["subject"], RAIL);
 
     // A capture holds the words and replays, without the addresses.
-    let capture = bench.files.path().join("capture");
-    let (root, to) = (bench.root().to_str().unwrap(), capture.to_str().unwrap());
-    let output = bench.net.run(
-        env!("CARGO_BIN_EXE_selvage"),
-        &["capture", to, "--host-root", root],
-    );
-    assert!(output.status.success(), "{output:?}");
-    let kept = std::fs::read_to_string(capture.join(format!("run/wpa_supplicant/{IF}"))).unwrap();
+    let (capture, kept) = until(|| {
+        let capture = tempfile::tempdir_in(bench.files.path()).unwrap();
+        let to = capture.path().to_str().unwrap();
+        let root = bench.root().to_str().unwrap();
+        let output = bench.net.run(
+            env!("CARGO_BIN_EXE_selvage"),
+            &["capture", to, "--host-root", root],
+        );
+        assert!(output.status.success(), "{output:?}");
+        let kept = capture.path().join(format!("run/wpa_supplicant/{IF}"));
+        let kept = std::fs::read_to_string(kept).map_err(|error| error.to_string())?;
+        Ok((capture, kept))
+    });
     assert!(kept.contains("suppPortStatus=Unauthorized"), "{kept}");
     assert!(
         !kept.contains("address") && !kept.contains("uuid"),
         "{kept}"
     );
-    assert_eq!(bench.net.look(&capture).told(), [FAILING]);
+    assert_eq!(bench.net.look(capture.path()).told(), [FAILING]);
 
     // The supplicant is killed: its socket stays, and tells nothing.
     let Bench {
@@ -169,8 +189,9 @@ fn through_a_mount_as_in_a_pod() {
     let script = format!("mount --bind {from} {to}; mount -o remount,bind,ro {to}; ! touch {to}/x");
     let output = bench.net.run("sh", &["-euc", &script]);
     assert!(output.status.success(), "{output:?}");
-    let said = bench.net.look(other.path());
-    assert_eq!(said.dot1x(), "true AUTHENTICATED SUCCESS");
+    bench.until_seen("true AUTHENTICATED SUCCESS", || {
+        bench.net.look(other.path())
+    });
 
     // The last supplicant to end takes the directory with it: the mount is of nothing any more.
     bench.control(&["terminate"]);
@@ -220,6 +241,7 @@ fn the_agent_waits_and_remembers() {
     );
     agent.terminate();
     // Over its restart, too, and not without what it wrote down.
-    assert_eq!(bench.look_with(&state).told(), [FAILING]);
-    assert_eq!(bench.look().told(), [NOTICE]);
+    let said = bench.until_seen("false HELD FAILURE", || bench.look_with(&state));
+    assert_eq!(said.told(), [FAILING]);
+    assert_eq!(bench.until("false HELD FAILURE").told(), [NOTICE]);
 }

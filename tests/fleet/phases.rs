@@ -102,7 +102,17 @@ async fn join(fleet: &mut Fleet) {
     let conflicts = fleet.agents.with(|told| told.result("conflict"));
     fleet.table.row("join: conflicts", format!("{conflicts}"));
     // The first verdict's event comes last.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let written = || fleet.agents.with(|told| told.writes());
+    let (mut writes, mut since) = (written(), Instant::now());
+    let end = Instant::now() + BOUND;
+    while since.elapsed() < Duration::from_secs(5) {
+        assert!(Instant::now() < end, "writes go on: {writes}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = written();
+        if now != writes {
+            (writes, since) = (now, Instant::now());
+        }
+    }
 }
 
 async fn steady(fleet: &mut Fleet, still: Duration) {

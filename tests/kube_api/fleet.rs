@@ -306,6 +306,8 @@ fn report(name: &str, rail_down: bool) -> String {
     let name = format!("--node-name={name}");
     let done = support::program()
         .args(["check", "-o", "json", &root, &name])
+        // A read that waits for a busy machine does not hang.
+        .arg("--set=intervals.deadline=1m")
         .output()
         .unwrap();
     String::from_utf8(done.stdout).unwrap()

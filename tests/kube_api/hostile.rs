@@ -3,8 +3,10 @@
 use super::*;
 use crate::fake_api::Wrong;
 use crate::told::{Running, ready, unready, until};
+use selvage::cluster::Limits;
 use selvage::cluster::api::NodeApi;
 use selvage::cluster::reach::reach;
+use std::time::Duration;
 
 #[test]
 fn a_hand_that_undoes_what_we_write_is_not_answered_each_time() {
@@ -121,7 +123,12 @@ fn a_token_that_could_write_another_node_is_noticed() {
         .enable_all()
         .build()
         .unwrap();
-    let limits = crate::told::short();
+    // Nothing stalls here.
+    let limits = Limits {
+        deadline: Duration::from_secs(10),
+        list_deadline: Duration::from_secs(10),
+        ..crate::told::short()
+    };
     let asked = || {
         runtime.block_on(async {
             let nodes = NodeApi::connect(&settings, "node-1", limits).await;

@@ -93,7 +93,9 @@ impl Live<'_> {
 
     /// One look at the node, and what the program logged.
     pub fn check(&self, args: &[&str]) -> (Report, String) {
-        let args = [&["check", "-o", "json"], args].concat();
+        // A read that waits for a busy machine does not hang.
+        let patient = "--set=intervals.deadline=1m";
+        let args = [&["check", "-o", "json", patient], args].concat();
         let output = self.selvage(&args).output().unwrap();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         let report = serde_json::from_slice(&output.stdout);

@@ -34,6 +34,8 @@ const ALL_FULL: &str = "Default=0x7fff, ipoib : ALL=full;\n";
 fn check(root: &Path) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_selvage"))
         .args(["check", "-o", "json", "--set=agent.state_dir="])
+        // A read that waits for a busy machine does not hang.
+        .arg("--set=intervals.deadline=1m")
         .arg("--host-root")
         .arg(root)
         .output()

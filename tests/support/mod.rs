@@ -124,8 +124,17 @@ impl Server {
         self.child.wait().expect("its end").code()
     }
 
-    /// Starts a program and waits for the line of its log that holds `ready`.
-    fn start(mut command: Command, address: String, ready: &str) -> Server {
+    /// Starts a program at a free address and waits for the line of its log that holds `ready`.
+    fn start(command: impl Fn(&str) -> Command, ready: &str) -> Server {
+        let try_one = |_| {
+            let address = free_address();
+            Server::try_start(command(&address), address, ready)
+        };
+        (0..10).find_map(try_one).expect("an address of its own")
+    }
+
+    /// Nothing where somebody else took the address meanwhile.
+    fn try_start(mut command: Command, address: String, ready: &str) -> Option<Server> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -137,7 +146,10 @@ impl Server {
         loop {
             let before = seen.len();
             if stderr.read_line(&mut seen).expect("log") == 0 {
-                panic!("{command:?} ended:\n{seen}");
+                let _ = child.wait();
+                let taken = seen.to_ascii_lowercase().contains("address already in use");
+                assert!(taken, "{command:?} ended:\n{seen}");
+                return None;
             }
             if seen[before..].contains(ready) {
                 break;
@@ -153,11 +165,11 @@ impl Server {
                 log.push('\n');
             }
         });
-        Server {
+        Some(Server {
             child,
             log,
             address,
-        }
+        })
     }
 
     /// The agent on a tree, remembering nothing unless `args` say where.
@@ -167,18 +179,20 @@ impl Server {
 
     /// The same with variables.
     pub fn agent_with(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Server {
-        let address = free_address();
-        let mut command = program();
-        command
-            .arg("agent")
-            .arg(format!("--host-root={}", root.display()))
-            .arg(format!("--listen={address}"))
-            .arg("--node-name=node-1");
-        if !args.iter().any(|arg| arg.contains("agent.state_dir=")) {
-            command.arg("--set=agent.state_dir=");
-        }
-        command.args(args).envs(env.iter().copied());
-        Server::start(command, address, "serving")
+        let command = |address: &str| {
+            let mut command = program();
+            command
+                .arg("agent")
+                .arg(format!("--host-root={}", root.display()))
+                .arg(format!("--listen={address}"))
+                .arg("--node-name=node-1");
+            if !args.iter().any(|arg| arg.contains("agent.state_dir=")) {
+                command.arg("--set=agent.state_dir=");
+            }
+            command.args(args).envs(env.iter().copied());
+            command
+        };
+        Server::start(command, "serving")
     }
 
     /// Debian's node_exporter with nothing but its infiniband collector.
@@ -205,16 +219,18 @@ impl Server {
             Path::new(&program).exists(),
             "{program} is missing: apt-get install prometheus-node-exporter, or set NODE_EXPORTER"
         );
-        let address = free_address();
-        let mut command = Command::new(program);
-        command
-            .args([
-                "--collector.disable-defaults",
-                "--web.disable-exporter-metrics",
-            ])
-            .args(args)
-            .arg(format!("--web.listen-address={address}"));
-        Server::start(command, address, "Listening on")
+        let command = |address: &str| {
+            let mut command = Command::new(&program);
+            command
+                .args([
+                    "--collector.disable-defaults",
+                    "--web.disable-exporter-metrics",
+                ])
+                .args(args)
+                .arg(format!("--web.listen-address={address}"));
+            command
+        };
+        Server::start(command, "Listening on")
     }
 }
 

@@ -200,14 +200,18 @@ impl Running {
         let mut asked = api.log().len();
         let mut since = Instant::now();
         let end = Instant::now() + BOUND;
-        while since.elapsed() < CALM {
+        // Rounds as well as time: on a busy machine little may happen in a while.
+        let mut rounds = 0;
+        while since.elapsed() < CALM || rounds < 25 {
             let again = Arc::clone(&self.reports.borrow());
             self.report((*again).clone());
             std::thread::sleep(Duration::from_millis(10));
+            rounds += 1;
             let now = api.log().len();
             if now != asked {
                 asked = now;
                 since = Instant::now();
+                rounds = 0;
             }
             assert!(
                 Instant::now() < end,

@@ -55,7 +55,12 @@ async fn handshakes_that_come_to_nothing_are_cut() {
 async fn idle_and_deaf_clients_are_dropped_over_tls_too() {
     let authority = Authority::new("a");
     let secret = Secret::new(&tls(&authority.issue(2100)));
-    let (server, _) = serve_secret(&secret, hasty()).await;
+    // A busy machine needs a while for the handshake.
+    let limits = Limits {
+        header_timeout: Duration::from_secs(2),
+        ..hasty()
+    };
+    let (server, _) = serve_secret(&secret, limits).await;
     let client = Client::new(&authority, None);
     let mut idle = client.connect(server.address).await.unwrap();
     let mut rest = Vec::new();

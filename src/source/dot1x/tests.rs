@@ -195,9 +195,14 @@ fn silence_costs_a_deadline_once_for_all() {
             > 0
     };
     while fills_it() {}
-    let begin = Instant::now();
-    assert!(fault(eth0(&tree)).1.contains("does not answer"));
-    assert!(begin.elapsed() < Duration::from_millis(100));
+    let took = || {
+        let begin = Instant::now();
+        assert!(fault(eth0(&tree)).1.contains("does not answer"));
+        begin.elapsed()
+    };
+    // Each would wait, or none; a busy machine delays one or another.
+    let quickest = std::iter::repeat_with(took).take(9).min().unwrap();
+    assert!(quickest < Duration::from_millis(100), "{quickest:?}");
     drop(sockets);
     assert!(fault(eth0(&tree)).1.contains("no supplicant listens"));
 }

@@ -56,9 +56,10 @@ log_tail() { # NAME
     tail -n "${CLUSTER_TAIL:-25}" "$D/logs/$1.log" 2>/dev/null | cut -c 1-400 | sed 's/^/    | /' >&2
 }
 
-# ready NAME SECONDS COMMAND...: a part that dies or is late ends the rig.
+# ready NAME SECONDS COMMAND...: a part that dies or is late ends the rig. SECONDS as of wait_for.
 ready() {
-    local name=$1 limit=$2 end=$((SECONDS + $2))
+    local name=$1 limit=$(($2 * PATIENCE)) end
+    end=$((SECONDS + limit))
     shift 2
     until "$@" >"$D/logs/$name.ready" 2>&1; do
         if ! alive "$name"; then
@@ -70,7 +71,7 @@ ready() {
             tail -n 5 "$D/logs/$name.ready" >&2
             die "$name is not ready after $limit s"
         fi
-        sleep 0.1
+        sleep 0.4
     done
 }
 

@@ -145,6 +145,20 @@ spec:
 YAML
 }
 
+# Whether a pod runs. A kubelet whose view of its node's labels is older than the scheduler's rejects a pod
+# (NodeAffinity) for good: whoever made the pod makes it again.
+runs_or_again() { # NAME COMMAND...: which makes it
+    local name=$1
+    shift
+    if [ "$(kube get pod "$name" -o json | jq -r .status.reason)" = NodeAffinity ]; then
+        kube delete pod "$name" --force --grace-period=0 >/dev/null 2>&1
+        "$@" >/dev/null
+        return 1
+    fi
+    is Running pod_phase "$name"
+}
+gang_runs() { runs_or_again "$1" gang_pod "$1"; } # NAME
+
 # probe_pod NAME TREE CAPABILITIES IMAGE ARGS: a pod as the DaemonSet's, once.
 probe_pod() {
     kube apply -f - <<YAML

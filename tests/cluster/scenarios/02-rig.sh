@@ -7,7 +7,7 @@ scenario() {
     holds_for 2 "without the label no worker is placed" is "" pod_node early
     [ "$(pod_phase early)" = Pending ] || fail "a worker ran without the label"
     kube label node "$NODE" ${PREFIX}fabric=ready >/dev/null
-    wait_for 20 "with the label the worker runs" is Running pod_phase early
+    wait_for 20 "with the label the worker runs" gang_runs early
     [ "$(node_label fabric)" = ready ] || fail "node_label: $(node_label fabric)"
     kube taint node "$NODE" ${PREFIX}fabric-unready=LinkDown:NoSchedule >/dev/null
     [ "$(node_taint fabric-unready)" = LinkDown:NoSchedule ] || fail "node_taint: $(node_taint fabric-unready)"
@@ -15,7 +15,7 @@ scenario() {
     holds_for 2 "a tainted node takes no worker" is "" pod_node late
     [ "$(pod_phase early)" = Running ] || fail "a taint NoSchedule ended a running worker"
     kube taint node "$NODE" ${PREFIX}fabric-unready- >/dev/null
-    wait_for 20 "without the taint the worker runs" is Running pod_phase late
+    wait_for 20 "without the taint the worker runs" gang_runs late
 
     # The condition is its own entry in a keyed list.
     kube patch node "$NODE" --subresource status --type strategic -p \

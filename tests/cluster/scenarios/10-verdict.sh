@@ -9,7 +9,7 @@ scenario() {
     # Before the first full window nothing is known, and nothing is said.
     [ "$(node_label fabric)" != "" ] || is Pending pod_phase worker || fail "a worker was placed without a verdict"
     wait_for 60 "the label" is ready node_label fabric
-    wait_for 30 "the worker runs" is Running pod_phase worker
+    wait_for 30 "the worker runs" gang_runs worker
     [ "$(node_label fabric-kind)/$(node_label rails)/$(node_label rail-gbps)" = infiniband/8/400 ] ||
         fail "labels: $(node_label fabric-kind)/$(node_label rails)/$(node_label rail-gbps)"
     case "$(node_label gpudirect)/$(node_label gds)" in dmabuf/* | peermem/*) ;; *) fail "gpudirect $(node_label gpudirect), gds $(node_label gds)" ;; esac

@@ -9,7 +9,7 @@ scenario() {
     deploy overlays/bare-metal-ib "$tree" SELVAGE_CLUSTER_HOLD=2s SELVAGE_CLUSTER_CLEAR=3s >/dev/null
     wait_for 90 "the label" is ready node_label fabric
     wait_for 10 "the startup taint goes" is "" node_taint agent-not-ready
-    wait_for 20 "the worker runs" is Running pod_phase worker
+    wait_for 20 "the worker runs" gang_runs worker
     # It went with the verdict, not before.
     watched "$W/joins" | jq -e --slurp 'all(.[]; (.metadata.labels["selvage.dev/fabric"] == "ready") or any(.spec.taints[]?; .key == "selvage.dev/agent-not-ready"))' >/dev/null ||
         fail "the startup taint went before the verdict"

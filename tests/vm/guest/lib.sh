@@ -6,7 +6,7 @@ AGENT_LOG=/run/agent.log
 # The second serial port; arm64's console is of another kind.
 case $(uname -m) in aarch64) RESULTS=/dev/ttyS0 ;; *) RESULTS=/dev/ttyS1 ;; esac
 STATE_DIR=/var/lib/selvage
-SCENARIO_LIMIT=150
+SCENARIO_LIMIT=400
 
 uptime_s() { cut -d' ' -f1 /proc/uptime; }
 uptime_cs() { cut -d' ' -f1 /proc/uptime | tr -d .; }

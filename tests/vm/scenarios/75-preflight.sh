@@ -23,7 +23,7 @@ scenario() {
     wait_for 10 "nodes of the devices" [ -c /dev/infiniband/uverbs1 ]
     look 0 "$ready"
     look 0 '.items[] | select(.item == "gid_index") | .evidence.index["rxeA:1"] == '"$(gid_index rxeA)"
-    selvage preflight >/run/pf.txt || fail "preflight by hand ended with $?"
+    selvage preflight --timeout 30s >/run/pf.txt || fail "preflight by hand ended with $?"
     grep -q '^READY' /run/pf.txt || fail "no screen: $(head -n 2 /run/pf.txt)"
 
     # NCCL_IB_HCA, with every mark that NCCL knows.
@@ -87,9 +87,9 @@ scenario() {
     look 3 "$(only uverbs NoUverbs)"
     ib 0 hold 1
     rm -f /run/pf.json
-    selvage preflight -o json --timeout 2s >/run/pf.json &
+    selvage preflight -o json --timeout 20s >/run/pf.json &
     pid=$!
-    wait_for 15 "an answer beside the device that hangs" answered
+    wait_for 40 "an answer beside the device that hangs" answered
     ib 0 hold 0
     rc=0
     wait $pid || rc=$?
