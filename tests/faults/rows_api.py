@@ -216,7 +216,8 @@ def away(rig):
     rig.rounds(3)
     rig.right()
     begun = time.monotonic()
-    server = Server(port)
+    # It is the kernel's to give away while nobody listens.
+    server = rig.until("the port", lambda: Server(port))
     rig.undo.append(server.close)
     rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "ready", 120)
 

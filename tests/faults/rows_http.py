@@ -68,14 +68,14 @@ def crowd(name, fault, count, send=b"", again=b"", fast=False, known=""):
         begun = time.monotonic()
         rig.recovers(begun)
 
-    return Row("HTTP", name, fault, "probes answer; a scrape comes through within 10 s; values stay",
+    return Row("HTTP", name, fault, "probes answer; a scrape comes through within 30 s; values stay",
                run, fast=fast, known=known, crowded=True)
 
 
 def scrapes(rig, count=20):
     """Scrapes while others press; one that is pushed out is tried again, as Prometheus would not."""
     for _ in range(count):
-        rig.until("a scrape", lambda: not rig.neighbours(), 10)
+        rig.until("a scrape", lambda: not rig.neighbours(), 30)
 
 
 def once(name, fault, attack, fast=False, known=""):

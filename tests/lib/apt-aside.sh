@@ -9,9 +9,10 @@ mirror_of() {
         awk -v suites=" $* " 'index(suites, " " $2 " ") && $3 == "main" && !uri { uri = $1 } END { print uri }'
 }
 
-# apt_aside DIR SOURCE...: reads the lists of sources (`mirror suite component`) into DIR. `in_aside apt-get …` and
-# `in_aside apt-cache …` then see no others, and nothing as installed.
+# apt_aside DIR SOURCE...: reads the lists of sources (`mirror suite component`) into DIR. `in_aside apt-cache …` and
+# `fetch_aside …`, which is apt-get, then see no others, and nothing as installed.
 aside=()
+again=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/again
 apt_aside() {
     local dir=$1 key=/usr/share/keyrings/debian-archive-keyring.gpg source
     [ -r "$key" ] || { echo "${0##*/}: $key is missing (package debian-archive-keyring)" >&2; exit 1; }
@@ -27,7 +28,8 @@ apt_aside() {
         -o "Dir::State::Lists=$dir/lists" -o "Dir::State::Status=$dir/status"
         -o "Dir::Cache=$dir/cache" -o APT::Sandbox::User=root
         -o Acquire::Languages=none -o Acquire::Retries=3)
-    in_aside apt-get -qq update
+    fetch_aside -o APT::Update::Error-Mode=any update
 }
 
 in_aside() { local program=$1; shift; "$program" "${aside[@]}" "$@"; }
+fetch_aside() { "$again" apt-get "${aside[@]}" -qq "$@"; }

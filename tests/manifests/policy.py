@@ -113,7 +113,7 @@ class GoEngine:
 
     def close(self) -> None:
         self._process.stdin.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=120)
         self._process.stdout.close()
 
 

@@ -260,6 +260,7 @@ def comes_again(browser, case):
         port = tree / "sys/class/infiniband/mlx5_2/ports/1"
         (port / "phys_state").write_text("3: Disabled\n")
         (port / "state").write_text("1: DOWN\n")
+        title = ""
         end = time.monotonic() + 90
         while time.monotonic() < end:
             page.wait_for_timeout(500)
@@ -269,10 +270,11 @@ def comes_again(browser, case):
                 continue
             if title.startswith("unready"):
                 break
-        check(page.title().startswith("unready"), f"the page stays {page.title()!r}")
+        check(title.startswith("unready"), f"the page stays {title!r}")
+        page.wait_for_load_state("load")
         check("LinkDown" in page.inner_text("main"), "the page does not say why")
-        page.wait_for_timeout(300)
-        top = page.evaluate("() => window.scrollY")
+        # The browser goes back to the place some time after the load.
+        top = page.wait_for_function("() => window.scrollY > 300 && window.scrollY").json_value()
         # The browser holds on to what is read, which what is new above it pushes down.
         check(300 < top < 800, f"the page comes again at {top}, not where it was read")
         check(not window.said, f"console: {window.said}")

@@ -38,7 +38,7 @@ const NODE: &str = "
 fn on_node(more: &str, args: &str, variables: &[(&str, &str)]) -> Said {
     let (dir, _node) = node("h100_roce");
     let script = format!(
-        "{NODE}\n{more}\nrc=0; $SELVAGE preflight -o json --host-root $R {args} || rc=$?; exit $rc"
+        "{NODE}\n{more}\nrc=0; $SELVAGE preflight -o json --timeout 20s --host-root $R {args} || rc=$?; exit $rc"
     );
     unshared(&script, dir.path(), variables)
 }
@@ -100,7 +100,7 @@ fn interfaces_of_a_real_network_namespace() {
     let many: &[(&str, &str)] = &[("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")];
     let look = |script: &str, more: &[(&str, &str)]| {
         let script =
-            format!("{script}\nrc=0; $SELVAGE preflight -o json --timeout 2s || rc=$?; exit $rc");
+            format!("{script}\nrc=0; $SELVAGE preflight -o json --timeout 20s || rc=$?; exit $rc");
         unshared(&script, dir.path(), &[many, more].concat())
     };
     let said = look("", &[]);
@@ -129,7 +129,7 @@ fn of_two_interfaces_the_one_with_ipv4_comes_first() {
         for name in rail0 far0 eth0 far1; do ip link set $name addrgenmode none; ip link set $name up; done
         ip addr add fe80::a/64 dev rail0 nodad
         $ADDRESS
-        rc=0; $SELVAGE preflight -o json --timeout 2s || rc=$?; exit $rc";
+        rc=0; $SELVAGE preflight -o json --timeout 20s || rc=$?; exit $rc";
     let look = |address: &str| {
         let script = script.replace("$ADDRESS", address);
         let many = [("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")];
@@ -156,7 +156,7 @@ fn a_home_that_hangs_costs_its_own_file_only() {
         mkdir $R/home
         exec 3<>/dev/fuse
         mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none $R/home
-        rc=0; HOME=$R/home $SELVAGE preflight -o json --timeout 2s 3<&- || rc=$?; exit $rc";
+        rc=0; HOME=$R/home $SELVAGE preflight -o json --timeout 20s 3<&- || rc=$?; exit $rc";
     let said = unshared(script, dir.path(), &[]);
     let settings = said.item("nccl_settings");
     assert_eq!(said.told("nccl_settings"), "unknown SettingsUnreadable");
@@ -224,7 +224,7 @@ fn a_master_that_listens_or_not_yet() {
         let mut all = vec![("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port.as_str())];
         all.extend(variables);
         Said::of(
-            &preflight(&all, &["-o", "json", "--timeout", "2s"])
+            &preflight(&all, &["-o", "json", "--timeout", "20s"])
                 .output()
                 .unwrap(),
         )

@@ -25,6 +25,7 @@ fn the_sample_is_what_its_commands_print() {
         .args(["-uc", commands])
         .env_clear()
         .env("PATH", path)
+        .env("SELVAGE_PREFLIGHT_TIMEOUT", "1m")
         .current_dir(dir.path())
         .output()
         .unwrap();

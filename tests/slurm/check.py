@@ -6,11 +6,14 @@ import statistics
 import sys
 import time
 
-from slurm import CLEAR, HOLD, INTERVAL, NODES, REASON, Cluster, Failed, until
+from slurm import CLEAR, HOLD, INTERVAL, NODES, PATIENCE, REASON, Cluster, Failed, until
 
-# The program's own limit is 0.9 s; starting it is on top, on a machine that others use.
-CALL_LIMIT, BUSY_LIMIT = 1.0, 3.0
+# The program's own limit is 0.9 s; starting it is on top, on a machine that others use. Of most calls, of the best of
+# three, of any: without the limit scontrol takes nine seconds.
+MEDIAN_LIMIT, CALL_LIMIT, BUSY_LIMIT = 1.0, 2.0, 6.0
 ROUNDS = 8
+# A lock that was not given back is its node's for a minute, in seconds.
+UNLOCKED = 30
 
 TABLE = []
 
@@ -42,12 +45,19 @@ def falls(cluster, node):
 def comes_back(cluster, node):
     """The rail comes back; after how long the node is resumed."""
     begun = cluster.link(node, True)
-    until(f"{node} is ready", lambda: cluster.report(node)["state"] == "ready")
-    ready = time.monotonic()
+    unready = begun
+
+    def ready():
+        nonlocal unready
+        asked = time.monotonic()
+        if cluster.report(node)["state"] == "ready":
+            return True
+        unready = asked
+        return False
+    until(f"{node} is ready", ready)
     until(f"{node} is resumed", lambda: cluster.reason(node) is None)
-    took = time.monotonic() - ready
-    # A poll of the report lies between.
-    expect(f"{node} was resumed {took:.1f} s after it was ready", took >= CLEAR - 0.5)
+    took = time.monotonic() - unready
+    expect(f"{node} was resumed {took:.1f} s after it was unready", took >= CLEAR)
     return seconds(begun)
 
 
@@ -147,34 +157,38 @@ def nccl_log(cluster):
 def spine(cluster):
     """All rails fall at once: the budget of ten nodes is one."""
     begun = time.monotonic()
+    before = len(cluster.calls())
     for node in NODES:
         cluster.link(node, False)
     until("one is drained", lambda: any(of["drained"] for of in cluster.nodes().values()))
     row("a rail falls on all ten nodes at once: the first drain", seconds(begun))
     cluster.after_calls(*NODES)
-    drained = set()
     for _ in range(ROUNDS):
         # Resume what is drained; half of the nodes decide at the same moment, twice each, as a health check and
         # an Epilog may.
         for node, of in cluster.nodes().items():
             if of["drained"]:
-                drained.add(node)
                 cluster.scontrol("update", f"nodename={node}", "state=resume")
         calls = [cluster.run_health(node) for node in NODES[:5] for _ in range(2)]
         for call in calls:
             call.wait(30)
     most, drains = cluster.most_drained()
     expect(f"the budget is 1, and slurmctld's log shows {most} nodes drained at a time", most == 1)
-    said = [call[3] for call in cluster.calls()]
+    calls = cluster.calls()[before:]
+    said = [call[3] for call in calls]
     locked = sum("another node is being drained" in text for text in said)
     spent = sum("the budget of partition p is spent" in text for text in said)
     expect(f"{drains} drains, {locked} refused by the lock: the test shows nothing", drains > 4 and locked)
-    row(f"… drains in slurmctld's log: {drains}, of {len(drained)} nodes; most at a time: {most} of 10", "")
+    row(f"… drains in slurmctld's log: {drains}; most at a time: {most} of 10", "")
     row(f"… refused by the lock {locked} times, by the budget {spent} times", "")
-    # A lock that is not given back is its node's for a minute: no other would be drained in these seconds.
-    expect(f"only {sorted(drained)} were drained: the lock is not given back", len(drained) > 2)
-    until("no lock is left behind", lambda: "selvage" not in
-          cluster.run("scontrol", "-o", "show", "reservation").stdout)
+
+    def unlocked():
+        shown = cluster.run("scontrol", "-o", "show", "reservation")
+        return shown.returncode == 0 and "selvage" not in shown.stdout
+    # A call whose time was over leaves its lock behind, until that expires.
+    late = [call for call in calls if call[1] == 70 or "stays until it expires" in call[3]]
+    until(f"no lock is left behind, after {len(late)} calls that were late", unlocked,
+          seconds=PATIENCE if late else UNLOCKED)
     begun = time.monotonic()
     for node in NODES:
         cluster.link(node, True)
@@ -210,7 +224,7 @@ def times(cluster):
     took = sorted(call[2] for call in cluster.calls())
     median = statistics.median(took)
     row(f"{len(took)} calls: p50 {median:.0f} ms, longest {took[-1]} ms", "")
-    expect("calls take too long", median < 1000 * CALL_LIMIT and took[-1] < 1000 * BUSY_LIMIT)
+    expect("calls take too long", median < 1000 * MEDIAN_LIMIT and took[-1] < 1000 * BUSY_LIMIT)
 
 
 def check(cluster):

@@ -100,15 +100,16 @@ class Stack:
 
     def start(self):
         targets = self.dir / "targets.json"
+        # What watches is there before the fleet, whose play begins with its list of targets.
+        self.start_alertmanager()
+        self.start_node_exporter()
+        self.start_prometheus(targets)
         self.spawn("fleet", str(self.binary), "demo", *self.fleet, "--listen",
                    f"127.0.0.1:{self.listen}", "--targets", str(targets))
         until("the fleet's list of targets", seconds=60, pause=0.5, attempt=lambda: self.alive() and targets.exists()
               and json.loads(targets.read_text()))
         self.targets = {group["labels"]["instance"]: group["targets"][0]
                         for group in json.loads(targets.read_text())}
-        self.start_alertmanager()
-        self.start_node_exporter()
-        self.start_prometheus(targets)
 
     def start_alertmanager(self):
         port = free_port()
@@ -151,7 +152,7 @@ alerting:
 scrape_configs:
   - job_name: selvage
     honor_labels: true
-    file_sd_configs: [{{files: ["{targets}"]}}]
+    file_sd_configs: [{{files: ["{targets}"], refresh_interval: 2s}}]
   - job_name: node
     static_configs:
       - targets: ["{self.node_exporter}"]

@@ -116,6 +116,15 @@ fetch_deb() {
     (cd "$dir" && quietly apt-get -o APT::Sandbox::User=root download "$pkg")
 }
 
+# bootstrap DIR OPTION...: a Debian 12 in DIR, which mmdebstrap wants to be empty each time that it is tried.
+bootstrap() {
+    local dir=$1 mirror
+    shift
+    mirror=$("$VM_DIR/../lib/debian-mirror") || return 1
+    "$VM_DIR/../lib/again" sh -c 'rm -rf "$0" && exec mmdebstrap --quiet --mode=root "$@"' "$dir" "$@" \
+        bookworm "$dir" "$mirror"
+}
+
 # Unpacks the kernel and its headers into $KDIR (cache), once per version.
 prepare_kernel() {
     local line=$1 try old
