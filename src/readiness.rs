@@ -75,7 +75,7 @@ pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static ReasonDoc>
     verdict_docs().iter().filter(is_given)
 }
 
-/// Folds findings into one verdict. Failing beats Unknown beats Degraded; Ready needs proof. Where
+/// Folds findings into one verdict. Failing beats Unknown beats Degraded; Degraded and Ready need proof. Where
 /// there is certainly no fabric, what cannot be told says nothing against that.
 pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     if !inputs.full_window {
@@ -86,9 +86,16 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         (Status::Unknown, State::Unknown),
         (Status::Degraded, State::Degraded),
     ];
+    let proof = inputs.proof;
+    let needs_no_rail = proof.enumerated && inputs.expected_rails == Some(0);
+    let is_proven = needs_no_rail || proof.proven > 0;
     for (status, state) in order {
         if state == State::Degraded && inputs.settling == Some(Status::Failing) {
             return Verdict::of(State::Unknown, SETTLING);
+        }
+        // A lesser fault proves nothing of the fabric.
+        if state == State::Degraded && !is_proven && !inputs.no_fabric {
+            break;
         }
         if inputs.no_fabric && state == State::Unknown {
             continue;
@@ -107,10 +114,9 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
             return Verdict { state, reasons };
         }
     }
-    let proof = inputs.proof;
     if inputs.settling.is_some() {
         Verdict::of(State::Unknown, SETTLING)
-    } else if (proof.enumerated && inputs.expected_rails == Some(0)) || proof.proven > 0 {
+    } else if is_proven {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
@@ -216,6 +222,32 @@ mod tests {
             let got = fold(&list, PROVEN);
             assert_eq!(got.state, state, "{findings:?}");
             assert_eq!(got.reasons, reasons, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_lesser_fault_proves_nothing() {
+        let slow = [finding("Slow", Status::Degraded, Weight::Verdict)];
+        let unproven = FoldInputs {
+            proof: Proof {
+                proven: 0,
+                ..PROVEN.proof
+            },
+            ..PROVEN
+        };
+        let told = |inputs| fold(&slow, inputs);
+        assert_eq!(told(unproven), Verdict::of(State::Unknown, "NoActiveRail"));
+        for without in [
+            FoldInputs {
+                expected_rails: Some(0),
+                ..unproven
+            },
+            FoldInputs {
+                no_fabric: true,
+                ..unproven
+            },
+        ] {
+            assert_eq!(told(without), Verdict::of(State::Degraded, "Slow"));
         }
     }
 

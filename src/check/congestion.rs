@@ -65,8 +65,15 @@ fn share(track: &Track) -> Option<f64> {
 fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let (context, port) = (counters.context, counters.port);
     let policy = &context.policy.congestion;
-    let read_at = (port.port.netdev.as_ref()).and_then(|name| context.history.ethtool_at.get(name));
-    let judge = |(priority, statistic, track): (_, _, &Track)| {
+    let netdev = port.port.netdev.as_ref();
+    let read_at = netdev.and_then(|name| context.history.ethtool_at.get(name));
+    // Time in which it is not read counts for nothing.
+    let is_read = netdev.is_some_and(|name| {
+        let sample = context.snapshot.ethtool.get(name);
+        let health = context.snapshot.health("ethtool", name);
+        sample.map(|sample| &sample.at) == read_at && health.is_none_or(|health| !health.fails())
+    });
+    let judge = |(priority, statistic, track): (_, _, &Track)| -> Option<Candidate> {
         let (part, direction, what) = match statistic {
             "tx_pause_micros" => ("tx", "transmit", "sends pause"),
             "rx_pause_micros" => ("rx", "receive", "is paused by the fabric"),
@@ -99,16 +106,27 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         }
         Some(found)
     };
-    port.priority_statistics().filter_map(judge).collect()
+    let unseen = |(priority, statistic, _): (u8, &str, &Track)| {
+        let (part, _) = statistic.split_once("_pause_micros")?;
+        let key = format!("{} prio{priority} {part}", port.key);
+        Some(["PfcStorm", "PfcPressure"].map(|reason| context.unseen(reason, &key)))
+    };
+    let priorities = port.priority_statistics();
+    match is_read {
+        true => priorities.filter_map(judge).collect(),
+        false => priorities.filter_map(unseen).flatten().collect(),
+    }
 }
 
 fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
-    STORM_EVENTS.iter().find_map(|(name, weight)| {
+    let found = STORM_EVENTS.iter().find_map(|(name, weight)| {
         let rise = counters.above(std::slice::from_ref(name), limit)?;
         let found = counters.candidate("PauseStormEvent", &rise, &rise.text());
         Some(found.weighing(counters.port.weight().min(*weight)))
-    })
+    });
+    let names: Vec<&str> = STORM_EVENTS.iter().map(|(name, _)| *name).collect();
+    found.or_else(|| counters.unseen("PauseStormEvent", &names, limit))
 }
 
 /// Packets that the port dropped, by the counters that its driver has.
@@ -116,17 +134,18 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let context = counters.context;
     let policy = &context.policy.congestion;
     let dropped = |reason: Reason, names: &[&str], limit: Limit| {
-        let rise = counters.above(names, limit)?;
+        let Some(rise) = counters.above(names, limit) else {
+            return counters.unseen(reason, names, limit);
+        };
         let (by, span, name) = (rise.by, rise.span(), rise.name);
-        let message = format!("{by} packets dropped within {span} ({name})");
+        let message = match name {
+            "port_xmit_discards" => format!("{by} packets could not be sent within {span}"),
+            _ => format!("{by} packets dropped within {span} ({name})"),
+        };
         Some(counters.candidate(reason, &rise, &message))
     };
-    let unsent = counters.above(&["port_xmit_discards"], policy.discards);
-    let mut found = Vec::from_iter(unsent.map(|rise| {
-        let (by, span) = (rise.by, rise.span());
-        let message = format!("{by} packets could not be sent within {span}");
-        counters.candidate("PortDrops", &rise, &message)
-    }));
+    let unsent = dropped("PortDrops", &["port_xmit_discards"], policy.discards);
+    let mut found = Vec::from_iter(unsent);
     if context.policy.expect.lossless == LosslessExpectation::Lossy {
         return found;
     }

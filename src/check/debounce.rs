@@ -16,7 +16,7 @@
 //!   [`Candidate::unseen`], which is not shown, for one reason. Only an operator who accepts the
 //!   machine as it is ([`Debouncer::accept`]) lets it clear.
 
-use super::{Candidate, Finding, Reason, Status, Weight};
+use super::{Candidate, Finding, Reason, Status, Timing, Weight};
 use crate::settings_macro::section;
 use crate::units::{Millis, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -235,8 +235,7 @@ impl Entry {
                 let gone_for = gone.map_or(Duration::ZERO, |gone| gone + counted);
                 *gone = Some(gone_for);
                 let held = now.since(*at) >= settings.hold.duration();
-                let factor = flap_factor(&self.clears, now, settings);
-                if held && gone_for >= timing.clear_after.saturating_mul(factor) {
+                if held && gone_for >= clear_after(timing, &self.clears, now, settings) {
                     self.phase = Phase::Cleared;
                     self.clears.push_back(now);
                     // More would not change the factor.
@@ -263,8 +262,7 @@ impl Entry {
             }
             (Phase::Raised { at, gone }, Seen::Absent) => {
                 let gone = (*gone)?;
-                let factor = flap_factor(&self.clears, now, settings);
-                let clear_after = timing.clear_after.saturating_mul(factor);
+                let clear_after = clear_after(timing, &self.clears, now, settings);
                 let held = settings.hold.duration().saturating_sub(now.since(*at));
                 Some(clear_after.saturating_sub(gone).max(held))
             }
@@ -292,6 +290,23 @@ impl Entry {
 
 fn is_blind(blind: &BTreeSet<(&'static str, String)>, id: &Identity) -> bool {
     blind.contains(&(id.check, id.key.clone())) || blind.contains(&(id.check, WHOLE_NODE.into()))
+}
+
+/// How long a finding must be gone. One that clears at once and comes again is held first, so that there is
+/// something to lengthen.
+fn clear_after(
+    timing: Timing,
+    clears: &VecDeque<Millis>,
+    now: Millis,
+    settings: &Hysteresis,
+) -> Duration {
+    match flap_factor(clears, now, settings) {
+        1 => timing.clear_after,
+        factor => timing
+            .clear_after
+            .max(settings.hold.duration())
+            .saturating_mul(factor),
+    }
 }
 
 /// How many times longer clearing takes.

@@ -5,19 +5,18 @@ use super::expected::{
     Attribute, BUT_PEERS, Because, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP,
     is_driven,
 };
-use super::nic_kernel::is_resetting;
+use super::nic_kernel::{has_failed, is_resetting};
 use super::profile::{Profile, Sure};
 use super::{Action, Candidate, Context, PASSES_WITHIN, PortView, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::history::SeenDevice;
-use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction, gives_away};
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod dead_by_log;
-mod without_driver;
+pub(super) mod without_driver;
 
 check!(device_missing, run);
 
@@ -120,8 +119,7 @@ fn fix_hardware(context: &Context<'_>, address: &str, found: Candidate) -> Candi
         return found;
     };
     let log = context.history.kernel.devices.get(address);
-    let failed = [Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError];
-    let failed = log.is_some_and(|log| failed.iter().any(|note| log.notes.contains_key(note)));
+    let failed = log.is_some_and(has_failed);
     let on_bus = pci.functions.contains_key(address) || pci.bare.contains_key(address);
     let (action, remedy) = match (failed, on_bus) {
         (false, true) => return found,
@@ -278,8 +276,12 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
             .expecting(true, Because::Remembered)
     });
     let mut found: Vec<Candidate> = vanished.collect();
-    found.extend(gpus_not_on_bus(context, pci));
     found.extend(missing_gpus(context, pci));
+    for missed in found.iter_mut().filter(|_| pci.gpus_unread) {
+        missed.message += "; what some functions on the bus are cannot be read";
+        missed.status = Status::Unknown;
+    }
+    found.extend(gpus_not_on_bus(context, pci));
     found.extend(gpus_not_driven(context, pci));
     found
 }
@@ -324,7 +326,6 @@ pub const GPU_DRIVEN: Attribute = Attribute::new(DRIVEN, &[(PAST_AND_PEERS, "Gpu
 fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let policy = &context.policy.device_missing;
     let driven = |gpu: &Bdf| is_driven(pci, &gpu.to_string());
-    let some = pci.gpus.iter().any(driven);
     let memory = &context.history.remembered;
     // Its directory in /proc is there only while it is driven.
     let facts = context.gpudirect();
@@ -332,6 +333,7 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
+    let some = most_listed || pci.gpus.iter().any(driven);
     // A display card may be meant to have a driver of its own, unless others of its model have theirs.
     let is_for_display = |card: &PciFunction| {
         let is_like = |(gpu, of): (&Bdf, &PciFunction)| of.id == card.id && driven(gpu);

@@ -81,6 +81,11 @@ fn expected_numbers() {
             "gpus MissingGpu Failing Verdict"
         ]
     );
+    // One of which it cannot be read what it is may be the ninth.
+    let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+    pci.gpus_unread = true;
+    node.set_pci(pci);
+    assert_eq!(node.told(&CHECK)[1], "gpus MissingGpu Unknown Verdict");
     node.policy.expect.rails = Some(8);
     node.policy.expect.gpus = Some(4);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
@@ -167,7 +172,7 @@ fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
 #[test]
 fn nics_without_an_rdma_device_by_their_place() {
     type Bend = fn(&mut BareNic);
-    let rows: [(&str, Bend, &str); 7] = [
+    let rows: [(&str, Bend, &str); 8] = [
         (
             "with a device in its directory that the class does not show",
             |nic| nic.unseen = true,
@@ -190,6 +195,14 @@ fn nics_without_an_rdma_device_by_their_place() {
             "of the rails' make elsewhere",
             |nic| nic.distances = [(gpu(2), Distance::Phb)].into_iter().collect(),
             "0000:1a:00.0 RailWithoutDriver Degraded Notice",
+        ),
+        (
+            "of the rails' make next to a GPU that has a rail, its driver made no device",
+            |nic| {
+                nic.driver = Some("mlx5_core".into());
+                nic.distances = [(gpu(3), Distance::Pix)].into_iter().collect();
+            },
+            "0000:1a:00.0 RailWithoutDriver Degraded Verdict",
         ),
         (
             "of another make next to a GPU that has a rail",

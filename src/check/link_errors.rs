@@ -4,7 +4,7 @@ use super::expected::Because;
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
 use super::{Candidate, Context, PortView};
-use crate::observe::track::{Track, Window};
+use crate::observe::track::Window;
 use std::time::Duration;
 
 check!(link_errors, run);
@@ -80,11 +80,6 @@ fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration)
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.link_errors;
     let counters = Counters::of(context, port);
-    let read_at = context
-        .snapshot
-        .counters
-        .get(&port.key)
-        .map(|sample| sample.at);
     let trained = Some(policy.settle.0);
     // A link that falls, or comes up, counts errors while it trains: those are left out. (RoCE: the PMA error
     // files stay 0, so the network device's statistics tell.)
@@ -102,18 +97,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let (names, most) = (counters_of(reason), limit.more_than);
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
-            // What a counter no longer tells, at its end or where it cannot be read any more, may go on.
-            let told = |track: &Track| {
-                let by_then = Window::last(limit.within.0, track.last_at()?);
-                Some(track.last_at() < read_at && track.increase(by_then)?.by > most)
-            };
-            let stuck = |name: &&str| {
-                let is_statistic = name.starts_with("eth.");
-                counters.track(name).1.is_some_and(|track| {
-                    track.saturated() || !is_statistic && told(track) == Some(true)
-                })
-            };
-            return (names.iter().any(stuck)).then(|| context.unseen(reason, port.key.to_string()));
+            return counters.unseen(reason, names, limit);
         };
         let message = format!("{}; more than {most} is too much", rise.text());
         let found = counters.candidate(reason, &rise, &message);

@@ -47,7 +47,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.extend(blind.then(|| state_unreadable(context, port)).flatten());
             continue;
         }
-        found.extend(judge_port(context, port));
+        let judged = judge_port(context, port);
+        found.extend(judged.iter().flat_map(|of| still_not_up(context, port, of)));
+        found.extend(judged);
         found.extend(another_layer(context, port));
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
@@ -138,6 +140,22 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     Some(found)
 }
 
+/// What was said of a port stands, or goes on waiting, until what it is now is believed: to be down in
+/// another way is no recovery.
+fn still_not_up(context: &Context<'_>, port: &PortView<'_>, now: &Candidate) -> Vec<Candidate> {
+    let others: &[Reason] = match now.reason {
+        "LinkInit" => &["LinkDown", "PhysDisabled"],
+        "LinkDown" | "PhysDisabled" => &["LinkInit"],
+        _ => &[],
+    };
+    let since = port.history.and_then(|history| history.state);
+    let is_young = |(_, since)| context.now.since(since) < now.timing.raise_after;
+    let others = others.iter().filter(|_| since.is_some_and(is_young));
+    others
+        .map(|reason| context.unseen(reason, port.key.to_string()))
+        .collect()
+}
+
 /// The reason for a port that should be up and is not, in words, and how long it must be so.
 fn what_is_wrong(
     context: &Context<'_>,
@@ -191,7 +209,7 @@ fn may_train(context: &Context<'_>, port: &PortView<'_>) -> bool {
 
 /// Whether a rail was seen to come up of late.
 fn rose_within(context: &Context<'_>, rail: &PortView<'_>, within: Duration) -> bool {
-    let rose = rail.history.filter(|history| !history.edges.is_empty());
+    let rose = rail.history.filter(|history| history.moved);
     let state = rose.and_then(|history| history.state);
     rail.is_active() && state.is_some_and(|(_, since)| context.now.since(since) < within)
 }
@@ -218,7 +236,7 @@ fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let waits =
         |rail: &PortView<'_>| waits_for_manager(rail) || rose_within(context, rail, swept_within);
     let mut rails = context.rails().filter(|rail| needs_manager(rail));
-    port.rail && rails.all(waits)
+    port.rail && port.is_infiniband() && rails.all(waits)
 }
 
 /// All InfiniBand rails that were up wait for a subnet manager: one event, told at once.
@@ -306,13 +324,28 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
     if port.rail {
         let alike = peers::among(context, port, |other| Some(other.is_active()));
         let proof = majority(&alike) == Some(true);
-        let hint = proof || up > 0 && !peers::is_second(context, port);
+        let is_unused = || peers::is_second(context, port) || all_use_another_port(context, port);
+        let hint = proof || up > 0 && !is_unused();
         sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
         sources.shape = shape.map(|rails| (should(rails), Sure::Yes));
         sources.remembered = sources.remembered.or(remembered(context, port, UP));
         sources.peers = (hint && shape.is_none()).then_some((1, proof));
     }
     LINK_UP.shortfall(0, 1.0, &sources)
+}
+
+/// Whether the cards of all rails like it are cabled at another port: as a rule, one of two is used.
+fn all_use_another_port(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let slot = |of: &PortView<'_>| of.device.pci.map(|pci| pci.slot());
+    let has_other = |of: &PortView<'_>| {
+        let mut ports = context.rails();
+        ports.any(|other| other.key != of.key && other.is_active() && slot(other) == slot(of))
+    };
+    let alike = peers::among(context, port, |of| {
+        Some(slot(of).is_some() && has_other(of))
+    });
+    let none_up = peers::among(context, port, |of| of.is_active().then_some(())).is_empty();
+    alike.len() >= 2 && none_up && alike.into_iter().all(|has_other| has_other)
 }
 
 /// Whether a port that is down is one more than are configured, or than machines of the shape have.

@@ -75,11 +75,40 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 /// `reset_takes` to come back, unless the driver says before that it failed.
 pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
     let log = context.history.kernel.devices.get(address);
-    let at = |note| log.and_then(|log| Some(log.notes.get(&note)?.last));
-    at(Note::RecoveryStarted).is_some_and(|started| {
-        context.now.since(started) < context.policy.nic_kernel.reset_takes.0
-            && at(Note::DeviceError).is_none_or(|failed| failed <= started)
+    log.is_some_and(|log| {
+        let failed = log.notes.get(&Note::DeviceError).map(|failed| failed.last);
+        recovery_began(context, log).is_some_and(|began| {
+            context.now.since(began) < context.policy.nic_kernel.reset_takes.0
+                && failed.is_none_or(|failed| failed <= began)
+        })
     })
+}
+
+/// When the recovery began that goes on: drivers speak of it several times on the way.
+fn recovery_began(context: &Context<'_>, log: &DeviceLog) -> Option<Millis> {
+    let over = last_of(log, OVER);
+    let mut began: Option<Millis> = None;
+    for at in log.notes.get(&Note::RecoveryStarted)?.times.iter().rev() {
+        let takes = context.policy.nic_kernel.reset_takes.0;
+        let is_other = began.is_some_and(|later| later.since(*at) >= takes);
+        if is_other || over.is_some_and(|over| *at <= over) {
+            break;
+        }
+        began = Some(*at);
+    }
+    began
+}
+
+/// When one of these was last said of a device.
+fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
+    let said = notes.iter().filter_map(|note| log.notes.get(note));
+    said.map(|seen| seen.last).max()
+}
+
+/// Whether a NIC's firmware said that it failed, and has not recovered since.
+pub(super) fn has_failed(log: &DeviceLog) -> bool {
+    let failed = [Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError];
+    last_of(log, &failed) > last_of(log, OVER)
 }
 
 /// The RDMA device at an address, or (when the line names no function) in a slot, or of that name or
@@ -149,7 +178,7 @@ fn judge(
         said.max_by_key(|seen| seen.last)
     };
     let said = latest(notes)?;
-    if latest(taken_back_by).is_some_and(|back| back.last >= said.last) {
+    if last_of(log, taken_back_by).is_some_and(|back| back >= said.last) {
         return None;
     }
     let ago = context.now.since(said.last);
@@ -157,7 +186,10 @@ fn judge(
         When::Always => true,
         When::Used => nic.used,
         When::UsedAndLive => nic.used && !said.historic,
-        When::StillDown => !nic.active && ago >= policy.reset_takes.0,
+        When::StillDown => {
+            let takes = recovery_began(context, log).map(|began| context.now.since(began));
+            !nic.active && takes >= Some(policy.reset_takes.0)
+        }
     };
     if !applies {
         return None;

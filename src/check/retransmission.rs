@@ -21,7 +21,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let rule = |(reason, limit): (Reason, Limit)| {
-        let rise = counters.above(counters_of(reason), limit)?;
+        let names = counters_of(reason);
+        let Some(rise) = counters.above(names, limit) else {
+            return counters.unseen(reason, names, limit);
+        };
         Some(say(counters, reason, &rise))
     };
     if counters.port.is_efa() {
@@ -54,7 +57,8 @@ fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
 fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let within = policy.loss.within.0;
-    let lost = counters.most(counters_of("PacketLoss"), within, None)?;
+    let names = counters_of("PacketLoss");
+    let lost = counters.most(names, within, None)?;
     let sent = counters.by(counters_of("packets_sent"), within);
     let share = (sent > 0).then(|| lost.by as f64 / sent as f64);
     let many = lost.by > policy.loss.more_than;
@@ -68,7 +72,10 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
         (None, None) => (many, Weight::Notice),
         (Some(false) | None, _) => (much, Weight::Verdict),
     };
-    let mut candidate = judged.then(|| say(counters, "PacketLoss", &lost))?;
+    if !judged {
+        return counters.unseen("PacketLoss", names, policy.loss);
+    }
+    let mut candidate = say(counters, "PacketLoss", &lost);
     candidate.weight = candidate.weight.min(weight);
     let share = share.map(|share| (share * 1e6).round() / 1e6);
     Some(candidate.with_some("share_of_packets", share))

@@ -36,14 +36,31 @@ pub(super) struct Counters<'a, 'p> {
     pub port: &'p PortView<'a>,
     counters: Context<'a>,
     statistics: Context<'a>,
+    /// Moments of the last samples of counters and of statistics.
+    read_at: (Option<Millis>, Option<Millis>),
+    /// Some are at their end, or were not in the last sample.
+    some_blind: bool,
 }
 
 impl<'a, 'p> Counters<'a, 'p> {
     pub fn of(context: &'p Context<'a>, port: &'p PortView<'a>) -> Self {
         let netdev = port.port.netdev.as_deref();
+        let snapshot = context.snapshot;
+        let counters = snapshot.counters.get(&port.key).map(|sample| sample.at);
+        let statistics = netdev.and_then(|name| Some(snapshot.ethtool.get(name)?.at));
+        let is_blind = |track: &Track, read_at| track.saturated() || track.last_at() < read_at;
+        let tracks = port.history.map(|history| &history.counters);
+        let groups = tracks.map(|of| [&of.pma, &of.hw, &of.device_hw]);
+        let mut tracks = groups.into_iter().flatten().flat_map(BTreeMap::values);
+        // Read with the interface, not with its statistics.
+        let of_netdev = port.statistics.into_iter().flatten();
+        let mut of_netdev = of_netdev.filter(|(name, _)| *name != "carrier_changes");
         Counters {
             context,
             port,
+            read_at: (counters, statistics),
+            some_blind: tracks.any(|track| is_blind(track, counters))
+                || of_netdev.any(|(_, track)| is_blind(track, statistics)),
             counters: context.as_of_counters(port),
             statistics: netdev.map_or_else(|| context.clone(), |name| context.as_of_ethtool(name)),
         }
@@ -66,14 +83,15 @@ impl<'a, 'p> Counters<'a, 'p> {
         settled: Option<Duration>,
     ) -> Option<Rise<'n>> {
         let edges = || self.port.history.into_iter().flat_map(|of| &of.edges);
-        let is_apart = |at: Millis, settled: Duration| {
-            edges().all(|(edge, _)| at.plus(BEFORE_EDGE) < *edge || at > edge.plus(settled))
+        let is_apart = |from: Millis, at: Millis, settled: Duration| {
+            let is_behind = |edge: Millis| from >= edge && at > edge.plus(settled);
+            edges().all(|(edge, _)| at.plus(BEFORE_EDGE) < *edge || is_behind(*edge))
         };
         let rises = names.iter().filter_map(|name| {
             let name = name.as_ref();
             let (context, track) = self.track(name);
             let window = Window::last(within, context.now);
-            let counts = |at| settled.is_none_or(|settled| is_apart(at, settled));
+            let counts = |from, at| settled.is_none_or(|settled| is_apart(from, at, settled));
             Some((name, track?.increase_of(window, counts)?))
         });
         let (name, Increase { by, over }) = rises.max_by_key(|(_, increase)| increase.by)?;
@@ -94,10 +112,40 @@ impl<'a, 'p> Counters<'a, 'p> {
         (rise.by > limit.more_than).then_some(rise)
     }
 
-    /// The finding, if one of the reason's own counters rose by more than the limit.
+    /// The finding, if one of the reason's own counters rose by more than the limit; one that stands goes on
+    /// where they no longer tell.
     pub fn judge(&self, reason: Reason, limit: Limit) -> Option<Candidate> {
-        let rise = self.above(counters_of(reason), limit)?;
+        let names = counters_of(reason);
+        let Some(rise) = self.above(names, limit) else {
+            return self.unseen(reason, names, limit);
+        };
         Some(self.candidate(reason, &rise, &rise.text()))
+    }
+
+    /// What a counter told and no longer tells, at its end or where it cannot be read any more, may go on.
+    pub fn unseen<S: AsRef<str>>(
+        &self,
+        reason: Reason,
+        names: &[S],
+        limit: Limit,
+    ) -> Option<Candidate> {
+        if !self.some_blind {
+            return None;
+        }
+        let told = |track: &Track, read_at: Option<Millis>| {
+            let by_then = Window::last(limit.within.0, track.last_at()?);
+            Some(track.last_at() < read_at && track.increase(by_then)?.by > limit.more_than)
+        };
+        let is_stuck = |name: &S| {
+            let read_at = match name.as_ref().starts_with("eth.") {
+                true => self.read_at.1,
+                false => self.read_at.0,
+            };
+            let track = self.track(name.as_ref()).1;
+            track.is_some_and(|track| track.saturated() || told(track, read_at) == Some(true))
+        };
+        let key = || self.port.key.to_string();
+        (names.iter().any(is_stuck)).then(|| self.context.unseen(reason, key()))
     }
 
     /// By how much a counter or statistic rose within the last `within`; 0 where that is not known.

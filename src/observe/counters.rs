@@ -1,6 +1,7 @@
 //! Counters of one RDMA port, with widths known.
 
 use super::reading::Reading;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One reading of each counter, by name.
@@ -60,7 +61,7 @@ pub enum PmaSkip {
 }
 
 /// How a counter counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CounterKind {
     /// Sticks at its maximum (IBTA PortCounters): once there, every later delta is a blind 0.
     Saturating {

@@ -63,9 +63,6 @@ pub struct History {
     pub totals: Totals,
     /// The machine at its best, over reboots.
     pub remembered: Remembered,
-    /// `carrier_changes` by interface as an earlier run of the agent last read them, until they are
-    /// read again.
-    carrier_before: BTreeMap<String, u64>,
     /// When NVIDIA's module was last seen not to be loaded, until it is again.
     driver_gone: Option<Millis>,
     enumerated_at: Option<Millis>,
@@ -100,14 +97,16 @@ pub struct PortHistory {
     pub edges: VecDeque<(Millis, u64)>,
     /// Tracked counters of the port, by name.
     pub counters: Tracks,
+    /// Its state changed while the agent looked, or before a restart of it.
+    pub moved: bool,
     /// Falls that polls saw since `link_downed` last rose.
     polled_downs: u64,
+    /// The last sample of `link_downed` did not count them.
+    uncounted: bool,
     /// When `link_downed` reported falls that no poll had seen, until the next poll.
     counted_ahead: Option<Millis>,
     /// The rise that ends a fall counted ahead is counted, too.
     rise_counted: bool,
-    /// `link_downed` as an earlier run of the agent last read it, until it is read again.
-    downs_before: Option<u64>,
     counted_at: Option<Millis>,
 }
 
@@ -299,6 +298,9 @@ impl History {
                     for port in &device.ports {
                         if let Some(port) = self.ports.get_mut(&device.port_key(port.number)) {
                             (port.state, port.longest_up) = (None, Duration::ZERO);
+                            port.counters.rebase();
+                            (port.polled_downs, port.counted_ahead) = (0, None);
+                            port.rise_counted = false;
                         }
                     }
                     (!first).then_some(devices.at)

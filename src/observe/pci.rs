@@ -21,6 +21,8 @@ pub struct PciFacts {
     /// driver whose NICs do RDMA as a rule; also those that `bare` leaves out. Not those with the
     /// default route. Not observable where the bus shows no function, or not the class of each.
     pub rdma_capable: Reading<BTreeMap<String, BareNic>>,
+    /// Some functions' class, or what made one that may be a GPU, cannot be read: there may be more GPUs.
+    pub gpus_unread: bool,
     /// Whether the topology looks virtual (a guest): distances then say nothing.
     pub virtual_machine: bool,
     /// What the firmware calls the machine.

@@ -2,6 +2,7 @@
 
 use super::counters::CounterKind;
 use crate::units::Millis;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -10,6 +11,13 @@ const MAX_STEPS: usize = 96;
 
 /// Longest time that increases are kept for.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
+
+/// Increases kept over a restart of the agent, from so long ago at most.
+const MAX_KEPT: usize = 16;
+const KEPT: Duration = Duration::from_secs(3600);
+
+/// Moments of samples are rounded down to multiples of so many milliseconds where they are kept.
+const ROUNDED: u64 = 600_000;
 
 /// A stretch of time that ends now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,14 +50,37 @@ pub struct Increase {
 }
 
 /// One counter's past. The default is a wide counter without samples.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Track {
     kind: CounterKind,
     baseline: Option<Millis>,
     last: Option<(Millis, u64)>,
     previous: Option<Millis>,
     last_by: u64,
-    steps: VecDeque<(Millis, u64)>,
+    rebased: bool,
+    steps: VecDeque<Step>,
+}
+
+/// What a counter rose by between two samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Step {
+    from: Millis,
+    at: Millis,
+    by: u64,
+}
+
+impl Step {
+    /// What counts of it in a window that it ends in: of a rise over a gap in the samples that is longer than the
+    /// window, the part that lies in it, rounded up.
+    fn within(self, window: Window) -> u64 {
+        let whole = self.at.since(self.from);
+        if whole <= window.length {
+            return self.by;
+        }
+        let part = self.at.since(window.start().max(self.from));
+        let share = u128::from(self.by) * part.as_millis();
+        u64::try_from(share.div_ceil(whole.as_millis())).unwrap_or(u64::MAX)
+    }
 }
 
 impl Track {
@@ -59,6 +90,11 @@ impl Track {
             kind,
             ..Track::default()
         }
+    }
+
+    /// Makes the next sample a baseline; what it rose by before stays.
+    pub fn rebase(&mut self) {
+        self.rebased = true;
     }
 
     /// Adds a sample and returns the increase since the one before. The first is a baseline (0). A
@@ -84,6 +120,7 @@ impl Track {
         }
         let by = match self.kind {
             CounterKind::Gauge => 0,
+            _ if std::mem::take(&mut self.rebased) => 0,
             _ if value >= last => value - last,
             CounterKind::Wrapping { max } if !reset && last > max / 2 && value <= max / 2 => {
                 (max - last.min(max)) + value + 1
@@ -94,19 +131,13 @@ impl Track {
         self.last = Some((at, value));
         self.last_by = by;
         if by > 0 {
-            self.steps.push_back((at, by));
+            let from = last_at;
+            self.steps.push_back(Step { from, at, by });
             let keep_from = at.minus(KEEP);
-            while (self.steps.front()).is_some_and(|(step_at, _)| *step_at < keep_from) {
+            while (self.steps.front()).is_some_and(|step| step.at < keep_from) {
                 self.steps.pop_front();
             }
-            if self.steps.len() > MAX_STEPS {
-                // Merge the two oldest under the later moment: sums over long windows stay right.
-                if let Some((_, oldest)) = self.steps.pop_front()
-                    && let Some(next) = self.steps.front_mut()
-                {
-                    next.1 = next.1.saturating_add(oldest);
-                }
-            }
+            merge_oldest(&mut self.steps, MAX_STEPS);
         }
         by
     }
@@ -116,13 +147,27 @@ impl Track {
         self.last.map(|(_, value)| value)
     }
 
-    /// Increase of the last sample over the one before it, which for the first is what an earlier
-    /// run of the agent read `before`.
-    pub fn rose_from(&self, before: Option<u64>) -> u64 {
-        match (self.previous, before, self.value()) {
-            (None, Some(before), Some(value)) => value.saturating_sub(before),
-            _ => self.last_by,
-        }
+    /// What to keep of it over a restart of the agent. Nothing of that changes while the counter stands still,
+    /// but for the rounded moment of its last sample.
+    pub fn to_keep(&self) -> Option<Track> {
+        let (at, value) = self.last?;
+        let rounded = Millis(at.0 - at.0 % ROUNDED);
+        let recent = self.steps.iter().filter(|step| at.since(step.at) < KEPT);
+        let mut steps: VecDeque<Step> = recent.copied().collect();
+        merge_oldest(&mut steps, MAX_KEPT);
+        Some(Track {
+            last: Some((rounded, value)),
+            previous: Some(rounded),
+            last_by: 0,
+            steps,
+            ..self.clone()
+        })
+    }
+
+    /// Whether it rose within the last hour that it was read.
+    pub fn rose_of_late(&self) -> bool {
+        let last = self.steps.back();
+        last.is_some_and(|step| (self.last_at()).is_some_and(|at| at.since(step.at) < KEPT))
     }
 
     /// Moment of the last sample.
@@ -142,19 +187,25 @@ impl Track {
 
     /// Increase within the window; none until two samples exist, and none of a gauge.
     pub fn increase(&self, window: Window) -> Option<Increase> {
-        self.increase_of(window, |_| true)
+        self.increase_of(window, |_, _| true)
     }
 
-    /// The same of samples at moments that count.
-    pub fn increase_of(&self, window: Window, counts: impl Fn(Millis) -> bool) -> Option<Increase> {
+    /// The same of samples that count, by the moments of the one before and its own.
+    pub fn increase_of(
+        &self,
+        window: Window,
+        counts: impl Fn(Millis, Millis) -> bool,
+    ) -> Option<Increase> {
         if self.kind == CounterKind::Gauge {
             return None;
         }
         self.previous?;
         let start = window.start();
         let steps = self.steps.iter();
-        let steps = steps.filter(|(at, _)| *at > start && counts(*at));
-        let by = steps.map(|(_, by)| *by).fold(0, u64::saturating_add);
+        let steps = steps.filter(|step| step.at > start && counts(step.from, step.at));
+        let by = steps
+            .map(|step| step.within(window))
+            .fold(0, u64::saturating_add);
         let watched_from = self.baseline?.max(start);
         Some(Increase {
             by,
@@ -174,6 +225,17 @@ impl Track {
             by: self.last_by,
             over: at.since(self.previous?),
         })
+    }
+}
+
+/// Merges the oldest under the later moment, so that sums over long windows stay right.
+fn merge_oldest(steps: &mut VecDeque<Step>, most: usize) {
+    while steps.len() > most {
+        if let Some(oldest) = steps.pop_front()
+            && let Some(next) = steps.front_mut()
+        {
+            next.by = next.by.saturating_add(oldest.by);
+        }
     }
 }
 
@@ -262,13 +324,46 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_run_s_value_counts_for_the_first_sample_only() {
-        let (first, _) = pushed(CounterKind::Wide, &[7]);
-        assert_eq!(first.rose_from(Some(4)), 3);
-        assert_eq!(first.rose_from(Some(9)), 0, "a reset");
-        assert_eq!(first.rose_from(None), 0);
-        let (second, _) = pushed(CounterKind::Wide, &[7, 9]);
-        assert_eq!(second.rose_from(Some(4)), 2);
+    fn what_is_kept_goes_on_after_a_restart() {
+        let mut track = Track::new(CounterKind::Wide);
+        for (at, value) in [(1000, 5), (1015, 9), (1030, 9)] {
+            track.push(Millis::from_secs(at), value);
+        }
+        let mut kept = track.to_keep().unwrap();
+        track.push(Millis::from_secs(1045), 9);
+        assert_eq!(track.to_keep().unwrap(), kept, "it stands still");
+        let hour = |track: &Track, now| {
+            let window = Window::last(Duration::from_secs(3600), Millis::from_secs(now));
+            track.increase(window).map(|rise| rise.by)
+        };
+        assert_eq!(hour(&kept, 1060), Some(4));
+        kept.push(Millis::from_secs(1060), 12);
+        assert_eq!(hour(&kept, 1060), Some(7));
+    }
+
+    #[test]
+    fn a_rise_over_a_gap_is_spread_over_it() {
+        let mut track = Track::new(CounterKind::Wide);
+        track.push(Millis::from_secs(100), 0);
+        track.push(Millis::from_secs(700), 1200);
+        let minute = Window::last(Duration::from_secs(60), Millis::from_secs(700));
+        assert_eq!(track.increase(minute).unwrap().by, 120);
+        // One is never none.
+        track.push(Millis::from_secs(1300), 1201);
+        let minute = Window::last(Duration::from_secs(60), Millis::from_secs(1300));
+        assert_eq!(track.increase(minute).unwrap().by, 1);
+    }
+
+    #[test]
+    fn a_device_that_came_back_begins_again() {
+        let mut track = Track::new(U32);
+        track.push(Millis(1), 3_000_000_000);
+        track.push(Millis(2), 3_000_000_007);
+        track.rebase();
+        assert_eq!(
+            [track.push(Millis(3), 40), track.push(Millis(4), 41)],
+            [0, 1]
+        );
     }
 
     #[test]

@@ -206,8 +206,8 @@ impl Uverbs {
             match tree::read_text(host, class.join(&name).join("ibdev")) {
                 Reading::Value(device) => _ = found.insert(device, name),
                 // It went meanwhile.
-                Reading::Absent => {}
-                Reading::NotObservable | Reading::Failed(_) => doubtful = true,
+                Reading::Absent if !tree::exists(host, class.join(&name)) => {}
+                Reading::Absent | Reading::NotObservable | Reading::Failed(_) => doubtful = true,
             }
         }
         Uverbs { found, doubtful }

@@ -73,21 +73,28 @@ fn classes(host: &Host) -> Reading<Vec<(Bdf, u64)>> {
     })
 }
 
-/// Addresses of all GPUs, sorted: by class and vendor, or by the word of their driver. Virtual functions
-/// of a GPU on this host are guests' parts of it.
-fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
+/// Addresses of all GPUs, sorted: by class and vendor, or by the word of their driver; and whether there may be
+/// more. Virtual functions of a GPU on this host are guests' parts of it.
+fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
     let driven = tree::names(host, "proc/driver/nvidia/gpus");
-    let is_gpu = |(bdf, class): &&(Bdf, u64)| {
+    let mut unread = false;
+    let mut is_gpu = |(bdf, class): &&(Bdf, u64)| {
         let vendor = || parse::hex(host, pci_function_dir(*bdf).join("vendor"));
+        if driven.iter().any(|name| name.parse() == Ok(*bdf)) {
+            return true;
+        }
         // Few functions have such a class: ask the others for no more.
-        driven.iter().any(|name| name.parse() == Ok(*bdf))
-            || (matches!(class >> 16, 0x03 | 0x12)
-                && vendor().is_some_and(|vendor| is_gpu(vendor, *class)))
+        let vendor = matches!(class >> 16, 0x03 | 0x12).then(vendor);
+        unread |= *class == 0 || vendor == Some(None);
+        vendor
+            .flatten()
+            .is_some_and(|vendor| is_gpu(vendor, *class))
     };
-    let mut gpus: Vec<Bdf> = classes.iter().filter(is_gpu).map(|(bdf, _)| *bdf).collect();
+    let gpus = classes.iter().filter(|of| is_gpu(of));
+    let mut gpus: Vec<Bdf> = gpus.map(|(bdf, _)| *bdf).collect();
     gpus.retain(|bdf| !tree::exists(host, pci_function_dir(*bdf).join("physfn")));
     gpus.sort();
-    gpus
+    (gpus, unread)
 }
 
 fn is_network(class: u64) -> bool {
@@ -101,14 +108,30 @@ fn driver(host: &Host, bdf: Bdf) -> Option<String> {
 /// Network functions with their classes that are none of `rdma`, nor a leg of a bond: that has no RDMA
 /// device of its own, but its driver, and its card has one.
 fn others(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> Vec<(Bdf, u64, BareNic)> {
-    let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
     let others = classes.iter().filter_map(|(bdf, class)| {
         let other = *class >> 16 == NETWORK && !rdma.contains(bdf);
         let nic = other.then(|| nic(host, *bdf, *class)).flatten()?;
-        let is_leg = cards.contains(&bdf.slot()) && nic.driver.is_some();
+        let card = rdma.iter().filter(|of| of.slot() == bdf.slot());
+        let shares = || may_be_bonded(host, *bdf) || card.clone().any(|of| has_ports(host, *of));
+        let is_leg = card.clone().next().is_some() && nic.driver.is_some() && shares();
         (!is_leg).then_some((*bdf, *class, nic))
     });
     others.collect()
+}
+
+/// Whether a function's interface is in a bond; or in a pod, where that is not known.
+fn may_be_bonded(host: &Host, bdf: Bdf) -> bool {
+    let names = tree::names(host, pci_function_dir(bdf).join("net"));
+    let bond = |name: &String| tree::exists(host, netdev::class_dir(name).join("master/bonding"));
+    names.is_empty() || names.iter().any(bond)
+}
+
+/// Whether a function's RDMA device has several ports, as one has that stands for a whole card.
+fn has_ports(host: &Host, bdf: Bdf) -> bool {
+    let dir = pci_function_dir(bdf).join("infiniband");
+    let devices = tree::names(host, &dir);
+    let ports = |device: &String| tree::names(host, dir.join(device).join("ports"));
+    devices.iter().any(|device| ports(device).len() > 1)
 }
 
 /// Those of the others that could carry RDMA.
@@ -209,7 +232,7 @@ pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
 }
 
 fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
-    let gpus = gpus(host, classes);
+    let (gpus, gpus_unread) = gpus(host, classes);
     let virtual_machine = machine::is_virtual(host);
     let mut functions: BTreeMap<String, PciFunction> = BTreeMap::new();
     let direct = (classes.iter().filter(|(_, class)| class >> 16 == 0x08))
@@ -263,6 +286,7 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
         machine: machine::facts(host),
         sriov: sriov(host, classes),
         gpus,
+        gpus_unread,
     }
 }
 

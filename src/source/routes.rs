@@ -72,6 +72,7 @@ struct V4<'a> {
     interface: &'a str,
     destination: u32,
     flags: u32,
+    metric: u32,
     mask: u32,
 }
 
@@ -81,7 +82,8 @@ fn v4(line: &str) -> Option<V4<'_>> {
         interface: columns.next()?,
         destination: hex(columns.next()?)?,
         flags: hex(columns.nth(1)?)?,
-        mask: hex(columns.nth(3)?)?,
+        metric: columns.nth(2)?.parse().ok()?,
+        mask: hex(columns.next()?)?,
     })
 }
 
@@ -90,14 +92,21 @@ fn is_in_use(flags: u32) -> bool {
     flags & (RTF_UP | RTF_REJECT) == RTF_UP
 }
 
-/// Interfaces of IPv4 default routes.
+/// Interfaces of the IPv4 default routes that are used.
 pub fn parse_v4(text: &str) -> BTreeSet<String> {
     let routes = text.lines().filter_map(v4);
     let default = |r: &V4<'_>| r.destination == 0 && r.mask == 0 && is_in_use(r.flags);
-    let names = routes
-        .filter(default)
-        .map(|route| route.interface.to_string());
-    names.collect()
+    let defaults = routes.filter(default);
+    of_lowest_metric(defaults.map(|route| (route.metric, route.interface)))
+}
+
+/// Of several default routes the kernel uses those of the lowest metric: DHCP gives one to each interface that
+/// it serves.
+fn of_lowest_metric<'a>(routes: impl Iterator<Item = (u32, &'a str)>) -> BTreeSet<String> {
+    let routes: Vec<(u32, &str)> = routes.collect();
+    let lowest = routes.iter().map(|(metric, _)| *metric).min();
+    let used = routes.iter().filter(|(metric, _)| Some(*metric) == lowest);
+    used.map(|(_, interface)| interface.to_string()).collect()
 }
 
 /// Whether the node's network is that of this process, which netlink tells of. Each network namespace has
@@ -156,20 +165,21 @@ fn subnet(line: &str, interface: &str) -> Option<Ipv4Net> {
 /// Interfaces of IPv6 default routes. Columns: destination, its prefix length, source, its prefix
 /// length, next hop, metric, references, use, flags, interface.
 pub fn parse_v6(text: &str) -> BTreeSet<String> {
-    text.lines().filter_map(default_v6).collect()
+    of_lowest_metric(text.lines().filter_map(default_v6))
 }
 
-fn default_v6(line: &str) -> Option<String> {
+fn default_v6(line: &str) -> Option<(u32, &str)> {
     let mut columns = line.split_ascii_whitespace();
     let destination = columns.next()?;
     let length = hex(columns.next()?)?;
-    let flags = hex(columns.nth(6)?)?;
+    let metric = hex(columns.nth(3)?)?;
+    let flags = hex(columns.nth(2)?)?;
     let interface = columns.next()?;
     let default = destination.bytes().all(|b| b == b'0')
         && length == 0
         && is_in_use(flags)
         && interface != "lo";
-    default.then(|| interface.to_string())
+    default.then_some((metric, interface))
 }
 
 fn hex(text: &str) -> Option<u32> {
@@ -187,6 +197,7 @@ eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
 eth1\t00000000\t010200C0\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0
 eth2\t00000000\t00000000\t0201\t0\t0\t0\t00000000\t0\t0\t0
 eth3\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+eth4\t00000000\t010200C0\t0003\t0\t0\t101\t00000000\t0\t0\t0
 torn\t0000";
 
     const V6: &str = "\

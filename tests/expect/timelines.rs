@@ -244,6 +244,25 @@ fn ordinary_starts() {
 }
 
 #[test]
+fn another_way_not_to_be_up_is_no_recovery() {
+    hold(&[
+        timeline!("a switch restarts: no link, then no subnet manager", "h100_ib" new, 3600..4300, [
+            3700 => Is(s::down),
+            3760 => Is(s::init),
+            3900 => Is(|_, _| ()),
+        ], [Unknown, Ready, Unready, Ready], Some((3734, 4210))),
+        timeline!("one rail, now without a link, now without a manager", "h100_ib" new, 3600..3760, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3704 => Is(|n, r| s::init(n, &r[..1])),
+            3708 => Is(|n, r| s::down(n, &r[..1])),
+            3712 => Is(|n, r| s::init(n, &r[..1])),
+            3716 => Is(|n, r| s::down(n, &r[..1])),
+            3720 => Is(|n, r| s::init(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3740, 9999))),
+    ]);
+}
+
+#[test]
 fn short_planned_events() {
     hold(&[
         timeline!("a subnet manager fails over", "h100_ib" new, 3600..4000, [
@@ -251,6 +270,13 @@ fn short_planned_events() {
             3702 => Is(s::init),
             3758 => Is(|n, r| s::init(n, &r[4..])),
             3762 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("five subnet managers fail within the hour", "h100_ib" new, 3600..4000, [
+            3700 => Is(s::init), 3720 => Is(|_, _| ()),
+            3740 => Is(s::init), 3760 => Is(|_, _| ()),
+            3780 => Is(s::init), 3800 => Is(|_, _| ()),
+            3820 => Is(s::init), 3840 => Is(|_, _| ()),
+            3860 => Is(s::init), 3880 => Is(|_, _| ()),
         ], [Unknown, Ready], None),
         timeline!("firmware of one NIC is reset", "h100_ib" new, 3600..4200, [
             3700 => Is(|n, r| s::undriven(n, &r[..1])),

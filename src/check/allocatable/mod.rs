@@ -8,6 +8,7 @@ mod numbers;
 mod resources;
 mod vfs;
 
+use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Because, Sources};
 use super::profile::{Fabric, Sure};
 use super::{Candidate, Context, Reason, Status, Weight};
@@ -57,16 +58,15 @@ pub const SHAPE_RAILS: Attribute = Attribute::new(
     &[(&[Because::Shape], "FewerDevicesThanPromised")],
 );
 
-/// Rails of this boot against the shape's. As well as what excuses fewer rails, NICs without an RDMA device
-/// do (device_missing names those without a driver; the others are virtual machines'), and in a virtual
-/// machine GPUs that are not all here either: it may be a share. On bare metal a GPU that is gone excuses
-/// nothing.
+/// Rails of this boot against the shape's. As well as what excuses fewer rails, NICs that device_missing takes
+/// for rails without an RDMA device do, and in a virtual machine GPUs that are not all here either: it may be
+/// a share. On bare metal a GPU that is gone excuses nothing.
 fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let (profile, pci) = (context.profile?, context.pci()?);
     let shape = profile.shape?;
     let (promised, sure) = shape.rails;
     let split = pci.virtual_machine && resources::gpus(pci) < u64::from(shape.gpus);
-    let all_there = profile.rails + pci.bare.len() >= promised as usize;
+    let all_there = profile.rails + guessed_rails(context) >= promised as usize;
     if sure == Sure::No || split || all_there || context.fewer_rails_are_excused() {
         return None;
     }

@@ -20,6 +20,13 @@ enum Guess<'a> {
     Other,
 }
 
+/// How many NICs are taken for rails without their RDMA device.
+pub(in crate::check) fn guessed_rails(context: &Context<'_>) -> usize {
+    let found = rails_without_driver(context);
+    let counts = |of: &&Candidate| of.weight == Weight::Verdict;
+    found.iter().filter(counts).count()
+}
+
 pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci().filter(|_| context.snapshot.devices.is_some()) else {
         return Vec::new();
@@ -106,12 +113,11 @@ fn guess<'a>(
     models: &BTreeSet<&str>,
 ) -> Guess<'a> {
     let like_rails = models.contains(nic.id.as_str());
-    let undriven = nic.driver.is_none();
     let by_the_bus = !pci.virtual_machine && !best.is_empty();
     if !by_the_bus {
         let efa = nic.id.starts_with("1d0f:efa");
         // EFA is made for nothing else.
-        return if efa || nic.is_infiniband() && (undriven || like_rails) || like_rails && undriven {
+        return if efa || nic.is_infiniband() || like_rails {
             Guess::Rail(None)
         } else {
             Guess::Other
@@ -123,8 +129,8 @@ fn guess<'a>(
     let unserved = nearby.clone().find(|gpu| !served.contains(gpu));
     match (unserved, nearby.next()) {
         (Some(gpu), _) => Guess::Rail(Some(gpu)),
-        (None, Some(gpu)) if like_rails && undriven => Guess::Rail(Some(gpu)),
-        _ if like_rails && undriven => Guess::Spare,
+        (None, Some(gpu)) if like_rails => Guess::Rail(Some(gpu)),
+        _ if like_rails => Guess::Spare,
         _ => Guess::Other,
     }
 }

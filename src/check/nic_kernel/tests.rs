@@ -2,6 +2,7 @@ use super::super::testing::{Node, nic};
 use super::*;
 use crate::check::roles::Role;
 use crate::observe::kernel::{KernelEvent, What};
+use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{PhysState, PortState};
 
 fn said(note: Note) -> KernelEvent {
@@ -158,6 +159,54 @@ fn a_reset_that_was_announced_has_ninety_seconds() {
         node.tick(1);
         node.history.push_event(node.now, false, &said(note));
     }
+    assert_eq!(
+        node.told(&CHECK),
+        ["mlx5_0 NicHealthCompromised Failing Verdict"]
+    );
+}
+
+#[test]
+fn a_recovery_that_goes_on_and_on_is_none() {
+    use Note::*;
+    let mut node = node(&[]);
+    node.set_state(0, PortState::Down, PhysState::Disabled);
+    for waited in (0..=100).step_by(20) {
+        node.history
+            .push_event(node.now, false, &said(RecoveryStarted));
+        let is_late = !node.told(&CHECK).is_empty();
+        assert_eq!(is_late, waited >= 90, "after {waited} s");
+        node.tick(20);
+    }
+    // The next one has its time again; one that failed is not begun by another word of it.
+    for note in [Recovered, RecoveryStarted] {
+        node.tick(1);
+        node.history.push_event(node.now, false, &said(note));
+    }
+    assert_eq!(node.told(&CHECK), [""; 0]);
+    for note in [DeviceError, RecoveryStarted] {
+        node.tick(1);
+        node.history.push_event(node.now, false, &said(note));
+    }
+    let failing = ["mlx5_0 NicHealthCompromised Failing Verdict"];
+    assert_eq!(node.told(&CHECK), failing);
+}
+
+#[test]
+fn what_a_leg_of_a_bond_says_is_about_its_rail() {
+    let mut node = Node::roce();
+    let of = |lowers: &[&str], pci: Option<&str>| NetdevFacts {
+        lowers: lowers.iter().map(ToString::to_string).collect(),
+        pci: pci.and_then(|pci| pci.parse().ok()),
+        ..NetdevFacts::default()
+    };
+    let second = nic(0).replace(".0", ".1");
+    node.set_netdev(0, of(&["leg0", "leg1"], None));
+    node.set_netdev_named("leg0", of(&[], Some(&nic(0))));
+    node.set_netdev_named("leg1", of(&[], Some(&second)));
+    let mut event = said(Note::HeartbeatLost);
+    event.device = Some(format!("mlx5_core {second}"));
+    node.history.push_event(node.now, false, &event);
+    node.tick(1);
     assert_eq!(
         node.told(&CHECK),
         ["mlx5_0 NicHealthCompromised Failing Verdict"]

@@ -7,10 +7,12 @@ use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::track::Track;
 use crate::units::Millis;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Tracks of a port's counters, in the groups of a sample; only counters that were read have one.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracks {
     /// PMA, by file name.
     pub pma: BTreeMap<String, Track>,
@@ -21,6 +23,22 @@ pub struct Tracks {
 }
 
 impl Tracks {
+    /// What to keep over a restart of the agent.
+    pub fn to_keep(&self) -> Tracks {
+        Tracks {
+            pma: tracks_to_keep(&self.pma),
+            hw: tracks_to_keep(&self.hw),
+            device_hw: tracks_to_keep(&self.device_hw),
+        }
+    }
+
+    /// Makes the next sample a baseline: the device is another, or began again.
+    pub fn rebase(&mut self) {
+        let groups = [&mut self.pma, &mut self.hw, &mut self.device_hw];
+        let tracks = groups.into_iter().flat_map(BTreeMap::values_mut);
+        tracks.for_each(Track::rebase);
+    }
+
     /// A counter that was read: PMA by file name, hardware counters by `hw.NAME`, device-wide ones
     /// by `dev.NAME`. mlx5 in switchdev mode has the port's on the device, some with a prefix
     /// (hw_switchdev_stats_ops).
@@ -65,15 +83,35 @@ impl History {
             push(&mut tracks.pma, pma, look, pma_kind);
             let downs = (tracks.pma.get("link_downed"))
                 .filter(|track| track.last_at() == Some(sample.at))
-                .map(|track| track.rose_from(port.downs_before));
+                .map(falls_of_late);
             let Some(downs) = downs else { continue };
-            port.downs_before = None;
             let edges = port.counted(downs, sample.at);
             if edges > 0 && !counts_carrier_changes(snapshot, key) {
                 add_edges(port, &mut self.totals, key, sample.at, edges);
             }
         }
     }
+}
+
+/// Of counters, those that errors were told by of late and that say how often a link fell.
+pub(super) fn tracks_to_keep(tracks: &BTreeMap<String, Track>) -> BTreeMap<String, Track> {
+    let traffic = ["_data", "packets", "pkts", "bytes", "requests", "bits_phy"];
+    let is_kept = |(name, track): &(&String, &Track)| {
+        let falls = ["link_downed", "carrier_changes"].contains(&name.as_str());
+        let counts = !traffic.iter().any(|word| name.contains(word));
+        falls || counts && track.rose_of_late()
+    };
+    let kept = tracks.iter().filter(is_kept);
+    kept.filter_map(|(name, track)| Some((name.clone(), track.to_keep()?)))
+        .collect()
+}
+
+/// By how much the last sample of a count of falls rose. What it counted while no agent ran, or nothing could
+/// be read, is of this hour only where that did not take longer.
+pub(super) fn falls_of_late(track: &Track) -> u64 {
+    let step = track.last_step();
+    let step = step.filter(|step| step.over <= Duration::from_secs(3600));
+    step.map_or(0, |step| step.by)
 }
 
 /// How many counters of one group are below what they were.

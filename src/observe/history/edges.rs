@@ -27,6 +27,7 @@ impl History {
             let up = state.is_up();
             let before = port.state.map(|(state, _)| state);
             if before != Some(*state) {
+                port.moved |= before.is_some();
                 let since = port.state.replace((*state, facts.at));
                 if let Some((_, since)) = since.filter(|(state, _)| state.is_up() && !up) {
                     port.longest_up = port.longest_up.max(facts.at.since(since));
@@ -41,9 +42,13 @@ impl History {
                     port.best_rate = port.best_rate.max(rate);
                 }
             }
-            // The first look is a baseline.
-            let was_up = before.map_or(up, PortState::is_up);
-            let edges = port.polled(was_up, up, facts.at);
+            // The first look is a baseline. A port that waits for a subnet manager has its link.
+            let linked = |state: PortState| {
+                state.is_up() || matches!(state, PortState::Init | PortState::Armed)
+            };
+            let is_linked = linked(*state);
+            let was_linked = before.map_or(is_linked, linked);
+            let edges = port.polled(was_linked, is_linked, facts.at);
             if edges > 0 && !counts_carrier_changes(snapshot, key) {
                 add_edges(port, &mut self.totals, key, facts.at, edges);
             }
@@ -67,6 +72,7 @@ impl PortHistory {
             }
             (true, false) => {
                 self.polled_downs += 1;
+                self.uncounted = false;
                 1
             }
             (false, true) if std::mem::take(&mut self.rise_counted) => 0,
@@ -78,6 +84,11 @@ impl PortHistory {
     /// What `link_downed` that rose by `downs` tells beyond what polls saw: the edges to count.
     pub(super) fn counted(&mut self, downs: u64, at: Millis) -> u64 {
         if downs == 0 {
+            // Nor by the sample before: the counter is full, or was cleared.
+            if self.uncounted {
+                self.polled_downs = 0;
+            }
+            self.uncounted = self.polled_downs > 0;
             return 0;
         }
         // Flaps shorter than a poll: each fall that no poll saw is two edges.

@@ -1,6 +1,7 @@
 //! What a history keeps over a restart of the agent.
 
-use super::{History, PortHistory, SeenDevice, SeenGpu};
+use super::counted::tracks_to_keep;
+use super::{History, PortHistory, SeenDevice, SeenGpu, Tracks};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::rdma::PortState;
@@ -26,6 +27,8 @@ pub struct Memory {
     pub links: BTreeMap<PortKey, KeptLink>,
     /// Devices by key, with name and ports.
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
+    /// When devices appeared that were not there from the start: their links may train for a while.
+    pub appeared: BTreeMap<DeviceKey, Millis>,
     /// What the devices are.
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// PCI addresses of GPUs seen this boot.
@@ -43,10 +46,12 @@ pub struct KeptLink {
     pub state: Option<(PortState, Millis)>,
     /// Its last edges with their moments, bounded.
     pub edges: Vec<(Millis, u64)>,
-    /// Its `link_downed` as last read: what it fell while no agent ran follows from the difference.
-    pub link_downed: Option<u64>,
-    /// Its interface's name and `carrier_changes` as last read.
-    pub carrier_changes: Option<(String, u64)>,
+    /// Its counters as last read, and what they rose by of late.
+    #[serde(default)]
+    pub counters: Tracks,
+    /// The same of its interface's statistics.
+    #[serde(default)]
+    pub statistics: (String, BTreeMap<String, Track>),
     /// It was authorized (802.1X) this boot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub authorized: bool,
@@ -73,21 +78,24 @@ impl History {
             port.best_rate = best_rate;
         }
         for (key, link) in memory.links {
-            if let Some((name, changes)) = link.carrier_changes {
-                history.carrier_before.insert(name, changes);
+            let (netdev, statistics) = link.statistics;
+            if !netdev.is_empty() {
+                history.netdevs.insert(netdev, statistics);
             }
             let port = history.ports.entry(key).or_default();
             port.state = link.state;
+            port.moved = !link.edges.is_empty();
             port.ever_authorized = link.authorized;
             port.shut_out = link.shut_out;
             let edges = link.edges.len().saturating_sub(MAX_KEPT_EDGES);
             port.edges = link.edges.into_iter().skip(edges).collect();
-            port.downs_before = link.link_downed;
+            port.counters = link.counters;
         }
         for (key, (name, ports)) in memory.devices {
             let fabric = history.fabric.get(&key);
             let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
             let device = SeenDevice {
+                appeared: memory.appeared.get(&key).copied(),
                 name,
                 ports,
                 main_function,
@@ -110,6 +118,9 @@ impl History {
             boot_id: self.boot_id.clone(),
             ports: (active().map(|(key, port)| (key.clone(), port.best_rate))).collect(),
             links: (active().map(|(key, port)| (key.clone(), self.kept_link(key, port)))).collect(),
+            appeared: (devices.clone())
+                .filter_map(|(key, seen)| Some((key.clone(), seen.appeared?)))
+                .collect(),
             devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
@@ -118,22 +129,19 @@ impl History {
         }
     }
     fn kept_link(&self, key: &PortKey, port: &PortHistory) -> KeptLink {
-        let read = |track: Option<&Track>| track.and_then(Track::value);
         let older = port.edges.len().saturating_sub(MAX_KEPT_EDGES);
-        let carrier_changes = || {
+        let statistics = || {
             let device = &self.fabric.get(&key.device)?.device;
             let known = device.ports.iter().find(|known| known.number == key.port)?;
             let name = known.netdev.clone()?;
-            let tracks = self.netdevs.get(&name);
-            let changes = read(tracks.and_then(|tracks| tracks.get("carrier_changes")))
-                .or(self.carrier_before.get(&name).copied())?;
-            Some((name, changes))
+            let tracks = tracks_to_keep(self.netdevs.get(&name)?);
+            Some((name, tracks))
         };
         KeptLink {
             state: port.state,
             edges: port.edges.iter().skip(older).copied().collect(),
-            link_downed: read(port.counters.get("link_downed")).or(port.downs_before),
-            carrier_changes: carrier_changes(),
+            counters: port.counters.to_keep(),
+            statistics: statistics().unwrap_or_default(),
             authorized: port.ever_authorized,
             shut_out: port.shut_out,
         }

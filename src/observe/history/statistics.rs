@@ -1,5 +1,6 @@
 //! Statistics of network devices over time.
 
+use super::counted::falls_of_late;
 use super::edges::{add_edges, counts_carrier_changes};
 use super::{History, ports_of};
 use crate::observe::reading::Reading;
@@ -13,7 +14,6 @@ impl History {
                 if facts.value.carrier_changes == Reading::Absent {
                     let tracks = self.netdevs.get_mut(name);
                     tracks.map(|tracks| tracks.remove("carrier_changes"));
-                    self.carrier_before.remove(name);
                 }
                 continue;
             };
@@ -24,7 +24,7 @@ impl History {
             let tracks = self.netdevs.entry(name.clone()).or_default();
             let track = tracks.entry("carrier_changes".into()).or_default();
             track.push(facts.at, *changes);
-            let by = track.rose_from(self.carrier_before.remove(name));
+            let by = falls_of_late(track);
             if by == 0 {
                 continue;
             }
@@ -52,8 +52,11 @@ impl History {
         }
         self.ethtool_at
             .retain(|name, _| snapshot.ethtool.contains_key(name));
+        // While the agent starts, what was kept waits for its first sample.
         self.netdevs.retain(|name, _| {
-            snapshot.netdevs.contains_key(name) || snapshot.ethtool.contains_key(name)
+            snapshot.netdevs.is_empty()
+                || snapshot.netdevs.contains_key(name)
+                || snapshot.ethtool.contains_key(name)
         });
     }
 }

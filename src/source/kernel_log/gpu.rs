@@ -157,11 +157,11 @@ fn nvlink_4(body: &str) -> Option<NvLink> {
 fn nvlink_5(body: &str) -> Option<NvLink> {
     // The last such words: a process's name may hold some, too.
     let words: Vec<&str> = body.split_ascii_whitespace().collect();
-    let said = words.windows(2).filter_map(|pair| match pair {
+    let mut said = words.windows(2).filter_map(|pair| match pair {
         [word, unit] if unit.starts_with("XC") => severity(word),
         _ => None,
     });
-    let severity = said.last()?;
+    let severity = said.next_back()?;
     let words = (body.split_once(" Link ")).and_then(|(_, link)| link.split_once('('));
     Some(NvLink {
         severity: Some(severity),

@@ -245,10 +245,26 @@ fn nics_without_an_rdma_device() {
     );
     tree.file(&format!("{dir}/class"), "0x020700");
     tree.remove(&format!("{dir}/driver"));
+    // And one whose interface is in no bond.
+    let dir = tree.pci(
+        "0000:15:02.0",
+        "0000:19:00.3",
+        ("15b3", "1021"),
+        "mlx5_core",
+    );
+    tree.file(&format!("{dir}/class"), "0x020000");
+    tree.dir(&format!("{dir}/net/ens9"));
     let rdma: Bdf = "0000:19:00.0".parse().unwrap();
-    let found = scan(&tree.host(), &[rdma]).into_value().unwrap().bare;
+    let bare = || scan(&tree.host(), &[rdma]).into_value().unwrap().bare;
+    let found = bare();
     let told: Vec<&String> = found.keys().collect();
-    assert_eq!(told, ["0000:19:00.2", "0000:1a:00.0", "0000:1b:00.0"]);
+    let alone = "0000:19:00.3";
+    assert_eq!(
+        told,
+        ["0000:19:00.2", alone, "0000:1a:00.0", "0000:1b:00.0"]
+    );
+    tree.dir("sys/class/net/ens9/master/bonding");
+    assert!(!bare().contains_key(alone));
     let nic = &found["0000:1a:00.0"];
     assert_eq!(
         (nic.id.as_str(), nic.class.as_str(), nic.driver.as_deref()),
@@ -265,9 +281,10 @@ fn a_gpu_by_its_drivers_word() {
     }
     tree.dir("proc/driver/nvidia/gpus/0000:1b:00.0");
     tree.dir("proc/driver/nvidia/gpus/0000:2b:00.0");
-    let found = scan(&tree.host(), &[]).into_value().unwrap().gpus;
-    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let found = scan(&tree.host(), &[]).into_value().unwrap();
+    let told: Vec<String> = found.gpus.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["0000:1b:00.0"]);
+    assert!(found.gpus_unread, "the other one may be a GPU");
 }
 
 #[test]
@@ -280,7 +297,7 @@ fn virtual_functions_of_a_gpu_are_guests_parts_of_it() {
     }
     let found = || {
         let host = tree.host();
-        gpus(&host, &classes(&host).into_value().unwrap()).len()
+        gpus(&host, &classes(&host).into_value().unwrap()).0.len()
     };
     // In a guest, a virtual function is a GPU.
     assert_eq!(found(), 2);
