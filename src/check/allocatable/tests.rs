@@ -3,7 +3,7 @@ use crate::check::profile::{self, PlatformSettings, Source};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
 use crate::observe::node_resources::Offered;
-use crate::observe::pci::{PciFacts, SriovFacts};
+use crate::observe::pci::{Distance, PciFacts, SriovFacts};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::NetnsMode;
 
@@ -467,9 +467,14 @@ fn what_else_says_fewer_silences_the_table() {
         ("NICs without a driver are named", |node| {
             let mut pci = pci_of(node);
             for i in 4..8 {
-                pci.bare
-                    .insert(nic(i), crate::observe::pci::BareNic::default());
+                let without = crate::observe::pci::BareNic {
+                    id: "15b3:1021".into(),
+                    distances: [(gpu(i), Distance::Pix)].into(),
+                    ..Default::default()
+                };
+                pci.bare.insert(nic(i), without);
             }
+            node.history = Default::default();
             node.set_pci(pci);
         }),
         ("virtual machines have NICs", |node| {

@@ -20,11 +20,13 @@ enum Guess<'a> {
     Other,
 }
 
-/// How many NICs are taken for rails without their RDMA device.
+/// How many NICs are taken for rails without their RDMA device, or are given to virtual machines.
 pub(in crate::check) fn guessed_rails(context: &Context<'_>) -> usize {
     let found = rails_without_driver(context);
     let counts = |of: &&Candidate| of.weight == Weight::Verdict;
-    found.iter().filter(counts).count()
+    let bare = context.pci().into_iter().flat_map(|pci| pci.bare.values());
+    let given = bare.filter(|nic| gives_away(nic.driver.as_deref()));
+    found.iter().filter(counts).count() + given.count()
 }
 
 pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
