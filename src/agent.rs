@@ -53,6 +53,9 @@ pub enum AgentError {
 /// Shortest time between writes of the state file.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
+/// The same where nothing changed but what counters count.
+const SAVE_COUNTS_EVERY: Duration = Duration::from_secs(600);
+
 /// Wakes that may wait in the channel: beyond, the kernel log and the event sockets wait, whose own
 /// overruns are counted.
 const WAITING: usize = 1024;
@@ -181,6 +184,7 @@ struct Node {
     kernel_log: Option<ResumeState>,
     log_health: Followed,
     saved_at: Millis,
+    counts_saved_at: Millis,
     save_now: bool,
     full_window: bool,
     /// When the node is judged again though nothing changes.
@@ -227,6 +231,7 @@ impl Node {
             kernel_log: found.saved.kernel_log.clone(),
             found,
             saved_at: clock.now(),
+            counts_saved_at: clock.now(),
             save_now: false,
             full_window: false,
             due: clock.now(),
@@ -393,7 +398,7 @@ impl Node {
     }
 
     /// Writes the state file if its content changed: at once after a kernel event or when a port
-    /// was found restricted, else every few seconds.
+    /// was found restricted, else every few seconds; what counters count, every few minutes.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
         let annotated = self.cluster.node().accept;
@@ -413,10 +418,13 @@ impl Node {
             return;
         }
         self.saved_at = now;
-        self.save_now = false;
+        let save_now = std::mem::take(&mut self.save_now);
+        let with_counts = save_now || now.since(self.counts_saved_at) >= SAVE_COUNTS_EVERY;
         let kernel_log = self.kernel_log.clone();
         let current = Saved::new(self.evaluator.history.memory(), restricted, kernel_log);
-        if current != self.found.saved {
+        let saved = &self.found.saved;
+        if current != *saved && (with_counts || !current.is_like(saved)) {
+            self.counts_saved_at = now;
             self.saver.save(&current);
             self.found.saved = current;
         }

@@ -50,6 +50,13 @@ impl Saved {
         }
     }
 
+    /// Whether nothing differs but what counters count.
+    pub fn is_like(&self, other: &Saved) -> bool {
+        let mut own = self.clone();
+        own.memory.take_counts_of(&other.memory);
+        own == *other
+    }
+
     /// Restricted ports, if the file is of this boot: firmware or privileges may change over a
     /// reboot.
     pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {

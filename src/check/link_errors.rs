@@ -97,7 +97,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let (names, most) = (counters_of(reason), limit.more_than);
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
-            return counters.unseen(reason, names, limit);
+            return counters.unseen_for_good(reason, names, limit);
         };
         let message = format!("{}; more than {most} is too much", rise.text());
         let found = counters.candidate(reason, &rise, &message);

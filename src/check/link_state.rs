@@ -140,8 +140,8 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     Some(found)
 }
 
-/// What was said of a port stands, or goes on waiting, until what it is now is believed: to be down in
-/// another way is no recovery.
+/// What was said of a port stands, or goes on waiting, until what it is now is believed: being
+/// down in another way is not a recovery.
 fn still_not_up(context: &Context<'_>, port: &PortView<'_>, now: &Candidate) -> Vec<Candidate> {
     let others: &[Reason] = match now.reason {
         "LinkInit" => &["LinkDown", "PhysDisabled"],

@@ -116,15 +116,18 @@ impl Outcomes {
     /// Most jobs remembered.
     const MOST: usize = 16;
 
-    /// Records a job's current verdict. Jobs of one node, and those without a verdict, say nothing
-    /// about the fabric.
-    pub fn note(&mut self, job: &str, verdict: &NcclVerdict) {
+    /// Records a job's current verdict; of a new run, in place of the one before. Jobs of one node, and those
+    /// without a verdict, say nothing about the fabric: false.
+    pub fn note(&mut self, job: &str, verdict: &NcclVerdict, is_new: bool) -> bool {
         let fell_back = match (verdict.tcp_fallback, verdict.network) {
             (Fallback::Yes, _) => true,
-            (Fallback::No, Network::None | Network::Unknown) => return,
+            (Fallback::No, Network::None | Network::Unknown) => return false,
             (Fallback::No, _) => false,
-            (Fallback::Configured | Fallback::Unknown, _) => return,
+            (Fallback::Configured | Fallback::Unknown, _) => return false,
         };
+        if is_new {
+            self.forget(job);
+        }
         match self.0.iter_mut().find(|(name, _)| name == job) {
             // One of its pods that fell back is enough.
             Some((_, known)) => *known |= fell_back,
@@ -135,6 +138,7 @@ impl Outcomes {
                 self.0.push_back((job.to_string(), fell_back));
             }
         }
+        true
     }
 
     /// Forgets what was noted by this name, as the job is now known by another.
@@ -438,14 +442,14 @@ mod tests {
         ] {
             let mut outcomes = Outcomes::default();
             for (job, verdict) in jobs {
-                outcomes.note(job, verdict);
+                outcomes.note(job, verdict, false);
             }
             let names: Vec<&str> = jobs.iter().map(|(name, _)| *name).collect();
             assert_eq!(outcomes.fallbacks_in_a_row().0, row, "{names:?}");
         }
         let mut outcomes = Outcomes::default();
         for n in 0..100 {
-            outcomes.note(&n.to_string(), &yes);
+            outcomes.note(&n.to_string(), &yes, false);
         }
         assert_eq!(outcomes.fallbacks_in_a_row(), (16, 16));
     }

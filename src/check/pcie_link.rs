@@ -101,10 +101,15 @@ fn slow_path(
     rail: &PortView<'_>,
     paths: &OfRails<'_, '_>,
 ) -> Option<Candidate> {
-    if let Some(found) = PATH.judge(context, rail, paths) {
+    let narrowest = path(context, rail);
+    if let Some(mut found) = PATH.judge(context, rail, paths) {
+        if let Some((_, at)) = &narrowest {
+            found.message += &format!("; least at {at}");
+            found = found.with("at", *at);
+        }
         return Some(found);
     }
-    let (carried, at) = path(context, rail)?;
+    let (carried, at) = narrowest?;
     let rate = needed(rail, rail.judged_rate()?.0);
     // Headers take their part, so a path that equals the port is tight and still a design.
     if carried as f64 >= rate as f64 * 0.9 {

@@ -59,8 +59,10 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let within = policy.loss.within.0;
     let names = counters_of("PacketLoss");
     let lost = counters.most(names, within, None)?;
-    let sent = counters.by(counters_of("packets_sent"), within);
-    let share = (sent > 0).then(|| lost.by as f64 / sent as f64);
+    // What was lost is remembered over a restart of the agent, what was sent is not.
+    let sent = counters.most(counters_of("packets_sent"), within, None);
+    let sent = sent.filter(|sent| sent.by > 0 && sent.over >= lost.over);
+    let share = sent.map(|sent| lost.by as f64 / sent.by as f64);
     let many = lost.by > policy.loss.more_than;
     let much =
         lost.by > policy.loss_share_from && share.is_some_and(|share| share > policy.loss_share);

@@ -19,6 +19,9 @@ pub(super) fn counters_of(what: &str) -> &'static [&'static str] {
 /// Links make errors before their fall is seen; counters are read less often than links.
 const BEFORE_EDGE: Duration = Duration::from_secs(15);
 
+/// How long a finding by counters stands that cannot be read, where it passes by its nature.
+const FOR_AN_HOUR: Duration = Duration::from_secs(3600);
+
 /// A counter and by how much it rose.
 #[derive(Debug, Clone)]
 pub(super) struct Rise<'n> {
@@ -122,12 +125,41 @@ impl<'a, 'p> Counters<'a, 'p> {
         Some(self.candidate(reason, &rise, &rise.text()))
     }
 
-    /// What a counter told and no longer tells, at its end or where it cannot be read any more, may go on.
+    /// What a counter told and cannot be read any more, may go on, for an hour.
     pub fn unseen<S: AsRef<str>>(
         &self,
         reason: Reason,
         names: &[S],
         limit: Limit,
+    ) -> Option<Candidate> {
+        let is_recent = |track: &Track| {
+            let at = track.last_at();
+            at.is_some_and(|at| self.context.now.since(at) <= FOR_AN_HOUR)
+        };
+        self.unseen_where(reason, names, limit, is_recent)
+    }
+
+    /// The same without an end, also where a counter is full.
+    pub fn unseen_for_good(
+        &self,
+        reason: Reason,
+        names: &[&str],
+        limit: Limit,
+    ) -> Option<Candidate> {
+        self.unseen_where(reason, names, limit, |_| true)
+            .or_else(|| {
+                let is_full = |name: &&str| self.track(name).1.is_some_and(Track::saturated);
+                let is_full = self.some_blind && names.iter().any(is_full);
+                is_full.then(|| self.context.unseen(reason, self.port.key.to_string()))
+            })
+    }
+
+    fn unseen_where<S: AsRef<str>>(
+        &self,
+        reason: Reason,
+        names: &[S],
+        limit: Limit,
+        counts: impl Fn(&Track) -> bool,
     ) -> Option<Candidate> {
         if !self.some_blind {
             return None;
@@ -142,7 +174,7 @@ impl<'a, 'p> Counters<'a, 'p> {
                 false => self.read_at.0,
             };
             let track = self.track(name.as_ref()).1;
-            track.is_some_and(|track| track.saturated() || told(track, read_at) == Some(true))
+            track.is_some_and(|track| told(track, read_at) == Some(true) && counts(track))
         };
         let key = || self.port.key.to_string();
         (names.iter().any(is_stuck)).then(|| self.context.unseen(reason, key()))

@@ -78,6 +78,8 @@ struct JobLog {
     /// The verdict of an earlier run of the agent.
     remembered: Option<Arc<NcclVerdict>>,
     current: Option<Arc<ContainerVerdict>>,
+    /// Its verdict counts among the outcomes of jobs.
+    counted: bool,
     /// What was last announced, with the facts about its pod at hand.
     announced: Option<Announced>,
     /// A line came since it was judged.
@@ -135,6 +137,7 @@ impl Registry {
         for saved in verdicts.into_iter().take(self.most) {
             let log = JobLog {
                 announced: Some(announcement(&saved.verdict)),
+                counted: true,
                 remembered: Some(Arc::new(saved.verdict)),
                 ..JobLog::new(saved.restart, self.now)
             };
@@ -207,6 +210,18 @@ impl Registry {
         verdicts
     }
 
+    /// Running jobs that count as they are. None while it is not known which those of an earlier run are.
+    fn counted(&self) -> Option<BTreeSet<String>> {
+        let mut logs = self.logs.values();
+        let unknown = logs.any(|log| log.remembered.is_some() && log.current.is_none());
+        let counted = self
+            .logs
+            .values()
+            .filter(|log| log.counted && !log.finished);
+        let verdicts = counted.filter_map(|log| log.current.as_ref());
+        (!unknown).then(|| verdicts.map(|now| job_name(now)).collect())
+    }
+
     /// Judges the logs that changed, or all of them: time passes, and facts about pods may come after
     /// the lines. True if any verdict, or the set of them, changed.
     pub fn judge<'a>(
@@ -218,9 +233,7 @@ impl Registry {
         mut announce: impl FnMut(Change),
     ) -> bool {
         let mut changed = std::mem::take(&mut self.changed);
-        let known = self.logs.values().filter(|log| log.announced.is_some());
-        let known = known.filter_map(|log| log.current.as_ref());
-        let mut running: BTreeSet<String> = known.map(|now| job_name(now)).collect();
+        let mut counted = self.counted();
         for (key, log) in &mut self.logs {
             if !(all || log.dirty) {
                 continue;
@@ -255,12 +268,12 @@ impl Registry {
                 if job != pod {
                     self.outcomes.forget(&pod);
                 }
-                // A new run of that name.
-                if log.announced.is_none() && !running.contains(&job) {
-                    self.outcomes.forget(&job);
+                let others = counted.as_mut();
+                let is_new = others.is_some_and(|others| !log.counted && !others.contains(&job));
+                if self.outcomes.note(&job, &now.verdict, is_new) {
+                    log.counted = true;
+                    counted.as_mut().map(|counted| counted.insert(job));
                 }
-                self.outcomes.note(&job, &now.verdict);
-                running.insert(job);
             }
             let before = log.announced.replace(announcement(&now.verdict));
             if let Some(change) = difference(before, now) {

@@ -16,9 +16,6 @@ const KEEP: Duration = Duration::from_secs(24 * 3600);
 const MAX_KEPT: usize = 16;
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Moments of samples are rounded down to multiples of so many milliseconds where they are kept.
-const ROUNDED: u64 = 600_000;
-
 /// A stretch of time that ends now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -147,17 +144,14 @@ impl Track {
         self.last.map(|(_, value)| value)
     }
 
-    /// What to keep of it over a restart of the agent. Nothing of that changes while the counter stands still,
-    /// but for the rounded moment of its last sample.
+    /// What to keep of it over a restart of the agent.
     pub fn to_keep(&self) -> Option<Track> {
-        let (at, value) = self.last?;
-        let rounded = Millis(at.0 - at.0 % ROUNDED);
+        let (at, _) = self.last?;
         let recent = self.steps.iter().filter(|step| at.since(step.at) < KEPT);
         let mut steps: VecDeque<Step> = recent.copied().collect();
         merge_oldest(&mut steps, MAX_KEPT);
         Some(Track {
-            last: Some((rounded, value)),
-            previous: Some(rounded),
+            previous: Some(at),
             last_by: 0,
             steps,
             ..self.clone()
@@ -330,8 +324,6 @@ mod tests {
             track.push(Millis::from_secs(at), value);
         }
         let mut kept = track.to_keep().unwrap();
-        track.push(Millis::from_secs(1045), 9);
-        assert_eq!(track.to_keep().unwrap(), kept, "it stands still");
         let hour = |track: &Track, now| {
             let window = Window::last(Duration::from_secs(3600), Millis::from_secs(now));
             track.increase(window).map(|rise| rise.by)

@@ -95,10 +95,13 @@ impl History {
 
 /// Of counters, those that errors were told by of late and that say how often a link fell.
 pub(super) fn tracks_to_keep(tracks: &BTreeMap<String, Track>) -> BTreeMap<String, Track> {
-    let traffic = ["_data", "packets", "pkts", "bytes", "requests", "bits_phy"];
+    let traffic = [
+        "_data", "packets", "pkts", "octets", "bytes", "requests", "bits",
+    ];
     let is_kept = |(name, track): &(&String, &Track)| {
         let falls = ["link_downed", "carrier_changes"].contains(&name.as_str());
-        let counts = !traffic.iter().any(|word| name.contains(word));
+        let lower = name.to_ascii_lowercase();
+        let counts = !traffic.iter().any(|word| lower.contains(word));
         falls || counts && track.rose_of_late()
     };
     let kept = tracks.iter().filter(is_kept);

@@ -60,6 +60,20 @@ pub struct KeptLink {
     pub shut_out: bool,
 }
 
+impl Memory {
+    /// Takes what counters count from another, to compare the rest: that changes with each sample of a busy
+    /// node.
+    pub fn take_counts_of(&mut self, other: &Memory) {
+        for (key, link) in &mut self.links {
+            let Some(other) = other.links.get(key) else {
+                continue;
+            };
+            link.counters.clone_from(&other.counters);
+            link.statistics.clone_from(&other.statistics);
+        }
+    }
+}
+
 impl History {
     /// A history that starts from what an earlier run remembered. A memory of another boot is
     /// dropped at the first sample.

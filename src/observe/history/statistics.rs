@@ -52,11 +52,13 @@ impl History {
         }
         self.ethtool_at
             .retain(|name, _| snapshot.ethtool.contains_key(name));
-        // While the agent starts, what was kept waits for its first sample.
+        // While the agent starts, what was kept of a port waits for its first sample.
+        let ports = || self.fabric.values().flat_map(|seen| &seen.device.ports);
+        let is_of_port = |name: &String| ports().any(|port| port.netdev.as_ref() == Some(name));
         self.netdevs.retain(|name, _| {
-            snapshot.netdevs.is_empty()
-                || snapshot.netdevs.contains_key(name)
+            snapshot.netdevs.contains_key(name)
                 || snapshot.ethtool.contains_key(name)
+                || is_of_port(name)
         });
     }
 }

@@ -232,10 +232,7 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
             "Non-fatal firmware reset event, data1: 0x1, min wait 1 ms",
             Note::RecoveryStarted,
         ),
-        (
-            "Unqualified SFP+ module detected on port 0",
-            Note::ModuleFault,
-        ),
+        ("SFP+ module is shutdown", Note::ModuleFault),
         (
             "Chip temperature has gone above the warning thermal threshold!",
             Note::Temperature,
