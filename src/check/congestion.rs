@@ -125,8 +125,10 @@ fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
         let found = counters.candidate("PauseStormEvent", &rise, &rise.text());
         Some(found.weighing(counters.port.weight().min(*weight)))
     });
-    let names: Vec<&str> = STORM_EVENTS.iter().map(|(name, _)| *name).collect();
-    found.or_else(|| counters.unseen("PauseStormEvent", &names, limit))
+    found.or_else(|| {
+        let names: Vec<&str> = STORM_EVENTS.iter().map(|(name, _)| *name).collect();
+        counters.unseen("PauseStormEvent", &names, limit)
+    })
 }
 
 /// Packets that the port dropped, by the counters that its driver has.

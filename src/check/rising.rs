@@ -125,18 +125,18 @@ impl<'a, 'p> Counters<'a, 'p> {
         Some(self.candidate(reason, &rise, &rise.text()))
     }
 
-    /// What a counter told and cannot be read any more, may go on, for an hour.
+    /// What a counter told and cannot be read any more may go on, for an hour.
     pub fn unseen<S: AsRef<str>>(
         &self,
         reason: Reason,
         names: &[S],
         limit: Limit,
     ) -> Option<Candidate> {
-        let is_recent = |track: &Track| {
-            let at = track.last_at();
-            at.is_some_and(|at| self.context.now.since(at) <= FOR_AN_HOUR)
-        };
-        self.unseen_where(reason, names, limit, is_recent)
+        let now = self.context.now;
+        self.unseen_where(reason, names, |track, read_at| {
+            let is_recent = |at| now.since(at) <= FOR_AN_HOUR;
+            track.last_at().is_some_and(is_recent) && told(track, read_at, limit)
+        })
     }
 
     /// The same without an end, also where a counter is full.
@@ -146,35 +146,27 @@ impl<'a, 'p> Counters<'a, 'p> {
         names: &[&str],
         limit: Limit,
     ) -> Option<Candidate> {
-        self.unseen_where(reason, names, limit, |_| true)
-            .or_else(|| {
-                let is_full = |name: &&str| self.track(name).1.is_some_and(Track::saturated);
-                let is_full = self.some_blind && names.iter().any(is_full);
-                is_full.then(|| self.context.unseen(reason, self.port.key.to_string()))
-            })
+        self.unseen_where(reason, names, |track, read_at| {
+            track.saturated() || told(track, read_at, limit)
+        })
     }
 
     fn unseen_where<S: AsRef<str>>(
         &self,
         reason: Reason,
         names: &[S],
-        limit: Limit,
-        counts: impl Fn(&Track) -> bool,
+        goes_on: impl Fn(&Track, Option<Millis>) -> bool,
     ) -> Option<Candidate> {
         if !self.some_blind {
             return None;
         }
-        let told = |track: &Track, read_at: Option<Millis>| {
-            let by_then = Window::last(limit.within.0, track.last_at()?);
-            Some(track.last_at() < read_at && track.increase(by_then)?.by > limit.more_than)
-        };
         let is_stuck = |name: &S| {
             let read_at = match name.as_ref().starts_with("eth.") {
                 true => self.read_at.1,
                 false => self.read_at.0,
             };
             let track = self.track(name.as_ref()).1;
-            track.is_some_and(|track| told(track, read_at) == Some(true) && counts(track))
+            track.is_some_and(|track| goes_on(track, read_at))
         };
         let key = || self.port.key.to_string();
         (names.iter().any(is_stuck)).then(|| self.context.unseen(reason, key()))
@@ -192,6 +184,13 @@ impl<'a, 'p> Counters<'a, 'p> {
             .with("counter", rise.name)
             .with("increase", rise.by)
     }
+}
+
+/// Whether a counter that was not in the last sample had risen by more than the limit in the one before.
+fn told(track: &Track, read_at: Option<Millis>, limit: Limit) -> bool {
+    let rise = track.last_at().filter(|at| Some(*at) < read_at);
+    let rise = rise.and_then(|at| track.increase(Window::last(limit.within.0, at)));
+    rise.is_some_and(|rise| rise.by > limit.more_than)
 }
 
 impl Rise<'_> {

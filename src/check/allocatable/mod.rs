@@ -66,8 +66,8 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let shape = profile.shape?;
     let (promised, sure) = shape.rails;
     let split = pci.virtual_machine && resources::gpus(pci) < u64::from(shape.gpus);
-    let all_there = profile.rails + guessed_rails(context) >= promised as usize;
-    if sure == Sure::No || split || all_there || context.fewer_rails_are_excused() {
+    let all_there = || profile.rails + guessed_rails(context) >= promised as usize;
+    if sure == Sure::No || split || context.fewer_rails_are_excused() || all_there() {
         return None;
     }
     let fixed = matches!(sure, Sure::Yes | Sure::OnBus) && profile.certain_shape().is_some();
