@@ -52,6 +52,9 @@ NO_LLDP = "simulated nodes have no cables on which LLDP could be heard"
 EMPTY_RULES = {
     "instance:selvage_report_stale:bool": "every agent that answers judges",
     "instance:selvage_node_planned:bool": NO_KUBE,
+    "instance:selvage_node_gpus:max": NO_KUBE,
+    "instance:selvage_node_had_agent:info": NO_KUBE,
+    "instance:selvage_textfile_gone:seconds": "the demo has no node_exporter",
     "instance:selvage_node_rebooting:bool": NO_KUBE,
     "cluster_kind_value:selvage_group_failing:ratio": NO_GROUP,
     "instance:selvage_node_grouped:bool": NO_GROUP,
