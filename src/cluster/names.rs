@@ -23,6 +23,10 @@ pub const GDS: &str = "gds";
 
 /// Name of the taint that a node joins with.
 const STARTUP: &str = "agent-not-ready";
+/// The same taint where a cluster-autoscaler makes nodes: what begins so it does not count among a new node's taints,
+/// without a flag of its own. Whatever the prefix of our names.
+const AUTOSCALER_STARTUP: &str =
+    "startup-taint.cluster-autoscaler.kubernetes.io/selvage-agent-not-ready";
 
 /// Annotation by which an operator mutes checks and the taint.
 pub const MUTE: &str = "mute";
@@ -46,7 +50,7 @@ impl ClusterSettings {
     /// Whether it is the key of the taint that a node joins with, under this prefix or a former one:
     /// the provisioner may still use that.
     pub fn is_startup_taint(&self, key: &str) -> bool {
-        self.without_prefix(key) == Some(STARTUP)
+        key == AUTOSCALER_STARTUP || self.without_prefix(key) == Some(STARTUP)
     }
 
     /// Keys of our taint under former prefixes.
@@ -90,6 +94,14 @@ mod tests {
             ("selvage.dev/agent-not-ready", true),
             ("old.example/agent-not-ready", true),
             ("other/agent-not-ready", false),
+            (
+                "startup-taint.cluster-autoscaler.kubernetes.io/selvage-agent-not-ready",
+                true,
+            ),
+            (
+                "startup-taint.cluster-autoscaler.kubernetes.io/agent-not-ready",
+                false,
+            ),
             ("agent-not-ready", false),
             ("old.example/fabric-unready", false),
         ] {

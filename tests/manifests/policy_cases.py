@@ -8,6 +8,8 @@ from render import the
 OWN = "gpu-node-1"
 OTHER = "gpu-node-2"
 
+# The startup taint by the cluster-autoscaler's name.
+STARTUP = "startup-taint.cluster-autoscaler.kubernetes.io/selvage-agent-not-ready"
 # A GPU node as an API server shows it, with somebody else's hand in each part.
 NODE = {
     "apiVersion": "v1",
@@ -37,6 +39,7 @@ NODE = {
             {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
             {"key": "selvage.dev/agent-not-ready", "effect": "NoSchedule"},
             {"key": "example.com/maintenance", "effect": "NoExecute"},
+            {"key": STARTUP, "value": "true", "effect": "NoSchedule"},
         ],
     },
     "status": {
@@ -153,6 +156,11 @@ NODE_CASES = [
     ("our taint added", ALLOW, append("spec", "taints", TAINT)),
     ("startup taint removed", ALLOW, drop("spec", "taints", 1)),
     ("startup taint replaced by ours", ALLOW, put("spec", "taints", 1, TAINT)),
+    ("autoscaler's startup taint removed", ALLOW, drop("spec", "taints", 3)),
+    ("autoscaler's startup taint replaced by ours", ALLOW, put("spec", "taints", 3, TAINT)),
+    ("autoscaler's startup taint made to evict", DENY, put("spec", "taints", 3, "effect", "NoExecute")),
+    ("another startup taint of the autoscaler's added", DENY,
+     append("spec", "taints", {"key": STARTUP + "-2", "effect": "NoSchedule"})),
     ("foreign taint removed", DENY, drop("spec", "taints", 0)),
     ("foreign taint's effect changed", DENY, put("spec", "taints", 0, "effect", "NoExecute")),
     ("foreign taint's value changed", DENY, put("spec", "taints", 0, "value", "x")),
@@ -184,6 +192,7 @@ BARE_CASES = [
     ("first condition", ALLOW,
      put("status", "conditions", [{"type": "FabricReady", "status": "Unknown"}])),
     ("first foreign label", DENY, put("metadata", "labels", {"example.com/x": "y"})),
+    ("autoscaler's startup taint put", DENY, put("spec", "taints", [{"key": STARTUP, "effect": "NoSchedule"}])),
     ("first foreign taint", DENY, put("spec", "taints", [{"key": "x", "effect": "NoSchedule"}])),
     ("cordoned", DENY, put("spec", "unschedulable", True)),
 ]
