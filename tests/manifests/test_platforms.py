@@ -120,18 +120,28 @@ class Platforms(unittest.TestCase):
         install = (ROOT / "docs/install.md").read_text()
         pages = {overlay: PAGES[page] for page, overlay in PLATFORMS.items()}
         for overlay in OVERLAYS:
-            daemonset = render.the(render.kustomize(render.MANIFESTS / "overlays" / overlay), "DaemonSet")
-            terms = daemonset["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
-                "requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            terms = node_terms(overlay)
             keys = {each["key"] for term in terms for each in term["matchExpressions"]} - {
                 "node.kubernetes.io/instance-type"}
             (row,) = re.findall(rf"^\|.*`manifests/overlays/{overlay}` \| (.*?) \|", install, re.MULTILINE)
-            said = [] if row == "the same" else [row, *([pages[overlay]] if overlay in pages else [])]
+            said = [*([] if row == "the same" else [row]), *([pages[overlay]] if overlay in pages else [])]
             for text in said:
                 for key in keys:
                     self.assertIn(key, text, overlay)
                 self.assertEqual("nvidia.com/gpu.present" in text.split("## What there should be")[0],
                                  "nvidia.com/gpu.present" in keys or "overlays/gke`" in text, overlay)
+
+    def test_a_node_whose_gpus_are_gone_keeps_its_agent(self):
+        """The GPU operator sets its label to "false" there; feature discovery takes its own away."""
+        gone = {"nvidia.com/gpu.present": "false"}
+        found = {"nvidia.com/gpu.count": "8"}, *({f"feature.node.kubernetes.io/pci-{name}.present": "true"}
+                                                for name in ("10de", "0302_10de", "0300_10de"))
+        for overlay in OVERLAYS:
+            clouds = overlay in ("eks-efa", "aks-ib", "gke", "oke")
+            for labels in [gone, *([] if clouds else found)]:
+                taken = any(all(matches(each, labels) for each in term["matchExpressions"])
+                            for term in node_terms(overlay))
+                self.assertIs(taken, overlay != "gke-tcpxo", f"{overlay}: {labels}")
 
     def test_paths_named_in_pages_are_there(self):
         for page in PAGES.values():
@@ -202,6 +212,19 @@ class Tcpxo(unittest.TestCase):
         self.assertEqual(term["values"], ["a3-highgpu-8g", "a3-megagpu-8g"])
 
 
+def node_terms(overlay: str) -> list:
+    """What an overlay chooses nodes by."""
+    daemonset = render.the(render.kustomize(render.MANIFESTS / "overlays" / overlay), "DaemonSet")
+    return daemonset["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+
+def matches(expression: dict, labels: dict) -> bool:
+    """As the scheduler does, of the operators that the overlays have."""
+    present = expression["key"] in labels
+    return present if expression["operator"] == "Exists" else labels.get(expression["key"]) in expression["values"]
+
+
 def shapes() -> list:
     """Rows of the agent's table: provider, patterns of types, devices, fabric."""
     table = tomllib.loads((ROOT / "src/check/profile/table.toml").read_text())
@@ -233,6 +256,19 @@ class Shapes(unittest.TestCase):
                     must = "0" if fabric == "gvnic" else devices
                     found = {number for name, number in self.named(self.pages[provider]) if accepts(row, name)}
                     self.assertEqual(found, {must})
+
+    def test_each_type_with_a_fabric_has_an_agent(self):
+        """The overlay names every type of the table that has rails; OCI's HPC shapes have no GPUs."""
+        for provider, overlay in (("AWS", "eks-efa"), ("OCI", "oke")):
+            chosen = [name for term in node_terms(overlay) for each in term["matchExpressions"]
+                      if each["key"] == "node.kubernetes.io/instance-type" for name in each["values"]]
+            self.assertEqual(len(chosen), len(set(chosen)))
+            wanted = {name for row in shapes() if row[0] == provider and row[3] != "none" for name in row[1]}
+            without_gpus = {"bm.optimized3.36", "bm.hpc.e5.144"}
+            self.assertEqual({name.lower() for name in chosen}, wanted - without_gpus, overlay)
+            # Labels are compared letter by letter.
+            page = PAGES[self.pages[provider.lower()]]
+            self.assertEqual([name for name in chosen if name not in page], [], overlay)
 
     def test_names_are_written_as_they_are_accepted(self):
         for page in self.pages.values():
