@@ -100,8 +100,9 @@ def agent_rbac_without_pods(found: list) -> list:
     return rbac(found, "selvage", calls.AGENT) + ([] if told else ["the agent is not told"])
 
 
-def security(found: list, host_pid=False, dot1x=False, lldp=False) -> list:
+def security(found: list, host_pid=False, dot1x=False, lldp=False, selinux=False) -> list:
     """The DaemonSet's pods have the rights that they are said to have and no others."""
+    unconfined = selinux or bool(of_kind(found, "SecurityContextConstraints"))
     template = the(found, "DaemonSet")["spec"]["template"]
     pod = template["spec"]
     host_paths = HOST_PATHS | (DOT1X_PATHS if dot1x else {})
@@ -118,6 +119,8 @@ def security(found: list, host_pid=False, dot1x=False, lldp=False) -> list:
         want(not pod.get(name), f"no {name}")
     want(pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, "default seccomp")
     want(not pod["securityContext"].get("sysctls"), "no sysctls")
+    want(pod["securityContext"].get("seLinuxOptions") == ({"type": "spc_t"} if unconfined else None),
+         f"SELinux's type: spc_t {unconfined}")
     want(not pod.get("initContainers"), "no init containers")
     want(len(pod["containers"]) == 1, "one container")
     want(pod["serviceAccountName"] == "selvage", "its own account")
@@ -141,6 +144,8 @@ def security(found: list, host_pid=False, dot1x=False, lldp=False) -> list:
             probe: container.get(probe, {}).get("httpGet", {}).get("path")
             for probe in ("startupProbe", "livenessProbe", "readinessProbe")
         }
+        hosts = {container.get(probe, {}).get("httpGet", {}).get("host") for probe in paths}
+        want(hosts == {"127.0.0.1"}, f"probes' hosts, for an agent on loopback: {hosts}")
         want(paths == {"startupProbe": "/healthz", "livenessProbe": "/healthz",
                        "readinessProbe": "/readyz"}, f"probes' paths: {paths}")
         mounts = {mount["name"]: mount for mount in container["volumeMounts"]}

@@ -6,6 +6,7 @@ import re
 import tomllib
 import unittest
 
+import helm_python
 from cloudcoil.models.prometheus_operator.v1 import PodMonitor, PrometheusRule, ServiceMonitor
 
 import checks
@@ -116,6 +117,54 @@ class Placement(unittest.TestCase):
         self.assertEqual(the(found, "NetworkPolicy")["spec"]["ingress"][0]["ports"][0]["port"], 9950)
         (test,) = helm({"port": 9950}, hooks=True)
         self.assertEqual(test["spec"]["initContainers"][0]["startupProbe"]["httpGet"]["port"], 9950)
+
+    def probe_hosts(self, values: dict) -> set:
+        container = pod(values)["containers"][0]
+        (test,) = helm(values, hooks=True)
+        probes = [container[name] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+        return {each["httpGet"].get("host") for each in [*probes, test["spec"]["initContainers"][0]["startupProbe"]]}
+
+    def test_probes_ask_where_the_agent_listens(self):
+        host_ip = [{"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+                   {"name": "SELVAGE_LISTEN", "value": "$(HOST_IP):9949"}]
+        text = '[cluster]\nmode = "labels"\n\n[agent]\n  listen = "127.0.0.1:9949" # loopback\n'
+        for values, host in (
+            ({}, "127.0.0.1"),
+            ({"port": 9950}, "127.0.0.1"),
+            ({"settings": {"agent": {"listen": "127.0.0.1:9949"}}}, "127.0.0.1"),
+            ({"settings": {"agent": {"listen": "localhost:9949"}}}, "127.0.0.1"),
+            ({"settings": {"agent": {"listen": "127.0.0.2:9949"}}}, "127.0.0.2"),
+            ({"settings": {"agent": {"listen": "[::1]:9949"}}}, "::1"),
+            ({"settings": {"agent": {"listen": "0.0.0.0:9950"}}, "port": 9950}, "127.0.0.1"),
+            ({"settings": text}, "127.0.0.1"),
+            # By the node's address, which is the kubelet's own choice for pods on the host's network.
+            ({"extraEnv": host_ip}, None),
+            ({"extraEnv": host_ip, "settings": {"agent": {"listen": "127.0.0.1:9949"}}}, None),
+        ):
+            with self.subTest(values=values):
+                self.assertEqual(self.probe_hosts(values), {host})
+        variables = pod({"port": 9950, "settings": {"agent": {"listen": "127.0.0.1:9950"}}})["containers"][0]["env"]
+        self.assertNotIn("SELVAGE_LISTEN", [each["name"] for each in variables])
+
+    def test_an_address_that_probes_cannot_ask_is_refused(self):
+        for values, said in (
+            ({"settings": {"agent": {"listen": "10.0.0.7:9949"}}}, "no two nodes have the address"),
+            ({"settings": {"agent": {"listen": ":9950"}}}, "say the same in both"),
+            ({"settings": {"agent": {"listen": "127.0.0.1:9949"}}, "port": 9950}, "say the same in both"),
+            ({"settings": "[agent]\nlisten = '10.0.0.7:9949'\n"}, "no two nodes have the address"),
+            ({"extraEnv": [{"name": "SELVAGE_LISTEN", "value": ":9951"}]}, "say the same in both"),
+        ):
+            with self.subTest(values=values), self.assertRaisesRegex(helm_python.HelmError, said):
+                helm(values)
+
+    def test_selinux(self):
+        for values, wanted in (
+            ({}, None),
+            ({"platform": "openshift"}, {"type": "spc_t"}),
+            ({"seLinuxOptions": {"type": "spc_t"}}, {"type": "spc_t"}),
+            ({"platform": "openshift", "seLinuxOptions": {"type": "selvage.process"}}, {"type": "selvage.process"}),
+        ):
+            self.assertEqual(pod(values)["securityContext"].get("seLinuxOptions"), wanted)
 
     def test_update_strategy(self):
         def strategy(values):
@@ -269,6 +318,25 @@ class Monitoring(unittest.TestCase):
         self.assertEqual(severity, "page")
         self.assertNotIn("page", {each["labels"]["severity"] for each in before if "alert" in each})
 
+    def commands(self, values: dict, **more) -> str:
+        rule = the(helm({"alerts": ENABLED, **values}, **more), "PrometheusRule")
+        return "\n".join(each["annotations"]["command"] for group in rule["spec"]["groups"] for each in group["rules"]
+                         if "alert" in each)
+
+    def test_first_commands_are_for_this_release(self):
+        plain = self.commands({})
+        for text in ("/nodes/{{ $labels.instance }}:9949/proxy", "-connect {{ $labels.instance }}:9949 ",
+                     "daemonset/selvage;", "-l selvage.dev/fabric=unready", "kubectl selvage -o wide"):
+            self.assertIn(text, plain)
+        own = self.commands({"port": 9950, "prefix": "fabric.example.com/", "tls": {"secretName": "cert"}},
+                            release="arm64", namespace="gpu-system")
+        for text in ("/nodes/https:{{ $labels.instance }}:9950/proxy", "-connect {{ $labels.instance }}:9950 ",
+                     "daemonset/arm64-selvage;", "-l fabric.example.com/fabric=unready",
+                     "kubectl selvage --prefix fabric.example.com/ -o wide"):
+            self.assertIn(text, own)
+        for text in ("9949", "selvage.dev/", "daemonset/selvage", "-n selvage "):
+            self.assertNotIn(text, own)
+
     def test_labels_of_rules_and_dashboards(self):
         found = helm({
             "alerts": {"enabled": True, "labels": {"role": "alerts"}, "annotations": {"a": "b"}},
@@ -388,6 +456,15 @@ class Examples(unittest.TestCase):
                            if line.startswith("setting") or "SELVAGE" in line]
                 self.assertEqual(unknown, [])
                 self.assertEqual(Notes().notes(values), [])
+
+    def test_each_can_be_installed(self):
+        """Helm keeps the release in its namespace, which the chart cannot make before."""
+        for path in EXAMPLES:
+            values, found = example(path)
+            self.assertEqual(of_kind(found, "Namespace"), [], path.name)
+            if values.get("platform") == "openshift":
+                for command in ("pod-security.kubernetes.io/enforce=privileged", "openshift.io/node-selector="):
+                    self.assertIn(command, path.read_text())
 
     def test_each_value_has_its_effect(self):
         """Without it the objects are others."""

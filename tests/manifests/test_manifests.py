@@ -152,6 +152,7 @@ class Base(unittest.TestCase):
             "monitoring": {"PodMonitor"},
             "monitoring-service": {"Service", "ServiceMonitor"},
             "no-pod-watch": set(),
+            "selinux": set(),
             "suspects": set(),
         }
         self.assertEqual(COMPONENTS, sorted(added))
@@ -163,6 +164,7 @@ class Base(unittest.TestCase):
                 self.assertEqual(checks.schema(found, VERSIONS[-1]), [])
                 given = {
                     "host_pid": name == "suspects", "dot1x": name == "dot1x", "lldp": name == "lldp",
+                    "selinux": name == "selinux",
                 }
                 self.assertEqual(checks.security(found, **given), [])
                 for check in (checks.operation, checks.names_of_settings):
@@ -255,8 +257,10 @@ class Chart(unittest.TestCase):
             "monitoring": {"podMonitor": {"enabled": True}},
             "monitoring-service": {"serviceMonitor": {"enabled": True}},
             "no-pod-watch": {"podWatch": {"enabled": False}},
+            "selinux": {"seLinuxOptions": {"type": "spc_t"}},
             "suspects": {"suspects": {"enabled": True}},
         }
+        self.assertEqual(sorted({*values, "admission-policy"}), COMPONENTS)
         for name, switch in values.items():
             with self.subTest(component=name):
                 chart = render.helm(
@@ -327,6 +331,7 @@ class Chart(unittest.TestCase):
             {"prefix": "selvage.dev"},
             {"settings": {"cluster": {"prefix": "fabric.example.com/"}}},
             {"dryRun": "yes"},
+            {"seLinuxOptions": "spc_t"},
         ):
             with self.subTest(values=values), self.assertRaises(helm_python.HelmError):
                 render.helm(values)
@@ -344,17 +349,22 @@ class Pages(unittest.TestCase):
         blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
         (text,) = [block for block in blocks if "kind: Kustomization" in block]
         (merged,) = [block for block in blocks if "configMapGenerator" in block]
+        (listen,) = [block for block in blocks if "SELVAGE_LISTEN" in block]
         with tempfile.TemporaryDirectory() as directory:
             home = pathlib.Path(directory)
             shutil.copytree(MANIFESTS, home / "selvage" / "manifests")
             (home / "deploy").mkdir()
-            (home / "deploy" / "kustomization.yaml").write_text(text + merged)
+            (home / "deploy" / "kustomization.yaml").write_text(text + merged + listen)
             (home / "deploy" / "selvage.toml").write_text('[cluster]\nmode = "labels"\n')
             found = render.kustomize(home / "deploy")
         pod = render.the(found, "DaemonSet")["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         self.assertEqual(container["image"], "registry.example.com/selvage:0.1.0")
         self.assertIn("SELVAGE_DRY_RUN", [each["name"] for each in container["env"]])
+        # Each node's own address: known before it is used, and the probes are not on loopback.
+        self.assertEqual([each["name"] for each in container["env"]][-2:], ["HOST_IP", "SELVAGE_LISTEN"])
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            self.assertNotIn("host", container[probe]["httpGet"])
         config = render.the(found, "ConfigMap")
         self.assertEqual(config["data"], {"selvage.toml": '[cluster]\nmode = "labels"\n'})
         self.assertEqual(pod["volumes"][0]["configMap"]["name"], config["metadata"]["name"])

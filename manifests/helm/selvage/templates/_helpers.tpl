@@ -113,8 +113,32 @@ labels:
 {{- end }}
 {{- end }}
 
+{{- /* Where the agent listens: SELVAGE_LISTEN of `extraEnv`, else the settings' `agent.listen`, else `port`. */}}
+{{- define "selvage.listen" -}}
+{{- $listen := kindIs "string" .Values.settings | ternary
+    (regexFind "(?m)^[ \t]*listen[ \t]*=[ \t]*[\"'][^\"']*" (toString .Values.settings) | regexFind "[^\"']*$")
+    (kindIs "map" .Values.settings | ternary .Values.settings dict | dig "agent" "listen" "") -}}
+{{- range .Values.extraEnv }}{{ if eq .name "SELVAGE_LISTEN" }}{{ $listen = .value }}{{ end }}{{ end -}}
+{{- $listen | default (printf ":%d" (int .Values.port)) -}}
+{{- end }}
+
+{{- /* The kubelet asks on loopback, which a pod on the host's network shares with it; by the node's address, which is
+     the default, where the agent listens there alone. */}}
+{{- define "selvage.probeHost" -}}
+{{- $listen := include "selvage.listen" . -}}
+{{- $host := regexReplaceAll ":[0-9]*$" $listen "" -}}
+{{- if ne $listen (printf "%s:%d" $host (int .Values.port)) -}}
+{{- fail (printf "the agent listens at %q (settings.agent.listen or SELVAGE_LISTEN), and probes and monitors ask `port`, %d: say the same in both" $listen (int .Values.port)) -}}
+{{- else if has $host (list "" "0.0.0.0" "[::]" "localhost") }}127.0.0.1
+{{- else if eq $host "[::1]" }}::1
+{{- else if hasPrefix "127." $host }}{{ $host }}
+{{- else if not (contains "$(" $host) -}}
+{{- fail (printf "no two nodes have the address of %q (settings.agent.listen or SELVAGE_LISTEN): take loopback, or each node's own address by `extraEnv` (docs/install.md, \"What runs, with which rights\")" $listen) -}}
+{{- end -}}
+{{- end }}
+
 {{- define "selvage.probe" -}}
-httpGet: {path: {{ last . }}, port: metrics{{ if (first .).Values.tls.secretName }}, scheme: HTTPS{{ end }}}
+httpGet: { {{- with include "selvage.probeHost" (first .) }}host: {{ quote . }}, {{ end }}path: {{ last . }}, port: metrics{{ if (first .).Values.tls.secretName }}, scheme: HTTPS{{ end }}}
 {{- end }}
 
 {{- /* Of what prometheus-operator looks for. The argument: the root, labels of the value's own. */}}
