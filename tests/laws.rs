@@ -15,15 +15,17 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use selvage::check::debounce::Hysteresis;
 use selvage::check::expected::Because;
+use selvage::check::policy::LosslessExpectation;
 use selvage::check::profile::PlatformSettings;
 use selvage::check::roles::{Role, RoleOverrides};
 use selvage::check::{Policy, Status, Weight};
 use selvage::config::Config;
 use selvage::evaluator::{Evaluator, Look};
+use selvage::observe::dot1x::Dot1xFacts;
 use selvage::observe::history::Memory;
 use selvage::observe::pci::{BareNic, PciFacts};
 use selvage::observe::rdma::{GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice};
-use selvage::observe::reading::{Fault, FaultKind, Reading};
+use selvage::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
 use selvage::report::Report;
@@ -101,19 +103,24 @@ fn evaluator(profile: &str, memory: Memory) -> Evaluator {
 }
 
 fn configured(profile: &str, memory: Memory, rails: Option<u32>) -> Evaluator {
-    with_overrides(profile, memory, rails, RoleOverrides::default())
+    let policy = expecting(rails, LosslessExpectation::Auto);
+    with_overrides(profile, memory, policy, RoleOverrides::default())
+}
+
+fn expecting(rails: Option<u32>, lossless: LosslessExpectation) -> Policy {
+    let mut policy = Policy::default();
+    (policy.expect.rails, policy.expect.lossless) = (rails, lossless);
+    policy.device_missing.missed = 1;
+    policy.device_missing.gone_after = Default::default();
+    policy
 }
 
 fn with_overrides(
     profile: &str,
     memory: Memory,
-    rails: Option<u32>,
+    policy: Policy,
     overrides: RoleOverrides,
 ) -> Evaluator {
-    let mut policy = Policy::default();
-    policy.expect.rails = rails;
-    policy.device_missing.missed = 1;
-    policy.device_missing.gone_after = Default::default();
     let platform = PlatformSettings {
         profile: profile.to_string(),
         ..PlatformSettings::default()
@@ -153,6 +160,7 @@ enum Worse {
     PartitionLimited,
     NoPartition,
     PfcOff,
+    NotAuthenticated,
     PcieHalved,
     PciePathHalved,
     GpuGone,
@@ -162,7 +170,7 @@ enum Worse {
     GpuDriverGone,
 }
 
-const WORSE: [Worse; 22] = [
+const WORSE: [Worse; 23] = [
     Worse::LinkDown,
     Worse::LinkInit,
     Worse::RateHalved,
@@ -178,6 +186,7 @@ const WORSE: [Worse; 22] = [
     Worse::PartitionLimited,
     Worse::NoPartition,
     Worse::PfcOff,
+    Worse::NotAuthenticated,
     Worse::PcieHalved,
     Worse::PciePathHalved,
     Worse::GpuGone,
@@ -315,6 +324,29 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 }
             }
         }
+        Worse::NotAuthenticated => {
+            let at = snapshot.at;
+            let supplicant = |authorized| Dot1xFacts {
+                authorized: Some(authorized),
+                pae_state: Some(if authorized { "AUTHENTICATED" } else { "HELD" }.into()),
+                key_mgmt: Some("IEEE 802.1X (no WPA)".into()),
+                ..Dot1xFacts::default()
+            };
+            let names = |device: &RdmaDevice| -> Vec<String> {
+                let names = device.ports.iter().filter_map(|port| port.netdev.clone());
+                names.collect()
+            };
+            let told = |authorized| {
+                let value = Reading::Value(supplicant(authorized));
+                Arc::new(Stamped { at, value })
+            };
+            for name in devices(snapshot).iter().flat_map(names) {
+                snapshot.dot1x.entry(name).or_insert_with(|| told(true));
+            }
+            for name in names(&device) {
+                snapshot.dot1x.insert(name, told(false));
+            }
+        }
         Worse::NicDead | Worse::GpuDead => pci(snapshot, &|pci| {
             let gpu = pci.gpus.get(which % pci.gpus.len().max(1)).copied();
             let dead = if matches!(worse, Worse::NicDead) {
@@ -417,6 +449,7 @@ enum Blind {
     Netdev,
     Gids,
     GidKinds,
+    GidsTorn,
     Model,
     Board,
     Driver,
@@ -433,13 +466,14 @@ enum Blind {
     DcbOfOne,
 }
 
-const BLIND: [Blind; 20] = [
+const BLIND: [Blind; 21] = [
     Blind::State,
     Blind::Rate,
     Blind::Links,
     Blind::Netdev,
     Blind::Gids,
     Blind::GidKinds,
+    Blind::GidsTorn,
     Blind::Model,
     Blind::Board,
     Blind::Driver,
@@ -457,10 +491,11 @@ const BLIND: [Blind; 20] = [
 ];
 
 /// What may stop being observed while its source answers.
-const BLIND_ATTRIBUTES: [Blind; 11] = [
+const BLIND_ATTRIBUTES: [Blind; 12] = [
     Blind::State,
     Blind::Rate,
     Blind::GidKinds,
+    Blind::GidsTorn,
     Blind::Model,
     Blind::Board,
     Blind::Driver,
@@ -472,7 +507,7 @@ const BLIND_ATTRIBUTES: [Blind; 11] = [
 ];
 
 /// Sources that may fail. What they gave last stays, and is soon too old.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 10] = [
     "devices",
     "link",
     "netdev",
@@ -480,6 +515,9 @@ const SOURCES: [&str; 7] = [
     "pci",
     "gpudirect",
     "dcb",
+    "dot1x",
+    "ethtool",
+    "counters",
 ];
 
 fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
@@ -522,6 +560,12 @@ fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
             if let Some(table) = snapshot.gids.get_mut(&key) {
                 let gids = Arc::make_mut(table).value.gids.iter_mut();
                 gids.for_each(|gid| gid.kind = None);
+            }
+        }
+        Blind::GidsTorn => {
+            if let Some(table) = snapshot.gids.get_mut(&key) {
+                let table = &mut Arc::make_mut(table).value;
+                (table.gids, table.complete) = (Vec::new(), false);
             }
         }
         Blind::Model => (device.pci_id, device.hca_type) = (None, None),
@@ -829,13 +873,17 @@ proptest! {
         edits in edits(3),
         blinds in prop::collection::vec((prop::sample::select(&BLIND_ATTRIBUTES[..]), 0..64usize), 0..6),
         failing in prop::collection::vec(prop::sample::select(&SOURCES[..]), 0..3),
+        lossless in prop::sample::select(&[LosslessExpectation::Auto, LosslessExpectation::Lossless][..]),
     ) {
         let machine = &MACHINES[machine % MACHINES.len()];
         let mut snapshot = machine.snapshot.clone();
         for (worse, which) in edits.concat() {
             worsen(&mut snapshot, worse, which);
         }
-        let mut watcher = evaluator(&machine.profile, machine.memories[0].clone());
+        let policy = expecting(None, lossless);
+        let overrides = RoleOverrides::default();
+        let memory = machine.memories[0].clone();
+        let mut watcher = with_overrides(&machine.profile, memory, policy, overrides);
         let mut watch = |snapshot: &mut Snapshot| {
             let mut report = None;
             for _ in 0..5 {
@@ -850,6 +898,15 @@ proptest! {
         }
         for health in snapshot.sources.values_mut().filter(|health| failing.contains(&&*health.source)) {
             health.fault = Some(Fault { kind: FaultKind::Other, detail: "refused".into() });
+        }
+        // Some readers give their fault in place of what they gave before.
+        if failing.contains(&"dot1x") {
+            snapshot.dot1x.clear();
+        }
+        if failing.contains(&"dcb") {
+            for dcb in snapshot.dcb.values_mut() {
+                Arc::make_mut(dcb).value = Reading::failed(FaultKind::Other, "refused");
+            }
         }
         let after = watch(&mut snapshot);
         prop_assert!(
@@ -919,7 +976,7 @@ proptest! {
         let (known, left) = (parts(&machine.snapshot), parts(&snapshot));
         prop_assume!(alike > 1 && left.0 * 2 > known.0 && left.1 * 2 >= known.1);
         let overrides = RoleOverrides { exclude: vec![device.name.as_str().into()], ..RoleOverrides::default() };
-        let judged = |overrides| with_overrides(&machine.profile, memory.clone(), None, overrides).evaluate(&snapshot, Look::Once);
+        let judged = |overrides| with_overrides(&machine.profile, memory.clone(), expecting(None, LosslessExpectation::Auto), overrides).evaluate(&snapshot, Look::Once);
         let (before, after) = (judged(RoleOverrides::default()), judged(overrides));
         let is_own = |key: &PortKey| key.device == device.key;
         let roles = |report: &Report| -> Vec<(PortKey, Role)> {
@@ -928,7 +985,7 @@ proptest! {
         };
         prop_assert_eq!(roles(&before), roles(&after), "{} without {}", machine.name, device.name);
         let by_peers: BTreeSet<&String> = [&before, &after].into_iter().flat_map(|report| &report.findings)
-            .filter(|of| of.reason == "LinkUnproven" || of.expected.as_ref().is_some_and(|expected| expected.because == Because::Peers))
+            .filter(|of| ["LinkUnproven", "PortNotAuthenticated"].contains(&of.reason) || of.expected.as_ref().is_some_and(|expected| expected.because == Because::Peers))
             .map(|of| &of.subject).collect();
         let about = |report: &Report| -> BTreeSet<(String, String, Status, Weight)> {
             let ports = devices.iter().filter(|other| other.key != device.key);

@@ -123,12 +123,19 @@ impl From<route::LinkEvent> for Wake {
 }
 
 fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    let monitor = match route::subscribe() {
-        Ok(monitor) => monitor,
-        Err(error) => {
-            tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
-            return;
+    let mut warned = false;
+    let monitor = loop {
+        beat();
+        match route::subscribe() {
+            Ok(monitor) => break monitor,
+            Err(_) if tx.is_closed() => return,
+            Err(error) if !warned => {
+                tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
+                warned = true;
+            }
+            Err(_) => {}
         }
+        std::thread::sleep(AGAIN.1);
     };
     let events = events(monitor, route::subscribe, |socket| {
         let events = route::events(socket, WAIT)?.into_iter();

@@ -41,6 +41,15 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.extend(priority_of_roce(&counters));
         }
     }
+    let by_settings = ["PfcNotEnabled", "RoceOnLossyPriority"];
+    found.extend(context.unseen_on_rails(&by_settings, |rail| {
+        let settings = rail
+            .port
+            .netdev
+            .as_deref()
+            .and_then(|name| dcb(context, name));
+        rail.is_roce() && rail.may_be_linked() && settings.is_none_or(|of| of.pfc_enabled.is_none())
+    }));
     found
 }
 
@@ -156,7 +165,12 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let Some(netdev) = counters.port.port.netdev.as_deref() else {
         return found;
     };
-    let lossless = pfc_priorities(context, netdev).unwrap_or(0);
+    let Some(lossless) = pfc_priorities(context, netdev) else {
+        let parts = (0..8).map(|priority| format!("{} prio{priority}", counters.port.key));
+        found.extend(parts.map(|part| context.unseen("LosslessDrops", part)));
+        found.extend(discarded("port_drops"));
+        return found;
+    };
     for priority in (0..8).filter(|priority| has(lossless, *priority)) {
         let names = [
             format!("eth.prio{priority}.rx_discards"),

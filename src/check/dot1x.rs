@@ -4,9 +4,10 @@ use super::expected::majority;
 use super::peers;
 use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
+use crate::observe::snapshot::SourceHealth;
 
 /// The link is up and the switch lets nothing through.
-const REASON: &str = "PortNotAuthenticated";
+pub(super) const REASON: &str = "PortNotAuthenticated";
 
 /// The interface that remedies name until they are about one.
 const SOME_INTERFACE: &str = "enp24s0np0";
@@ -39,6 +40,12 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
         (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);
     }
     Some(candidate)
+}
+
+/// Whether a supplicant, which may be this port's, cannot be asked just now.
+pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let health = context.snapshot.health("dot1x", "");
+    port.may_be_linked() && port.dot1x.is_none() && health.is_some_and(SourceHealth::fails)
 }
 
 /// A link that is down, with what the supplicant says: a switch may take the link from a port that

@@ -235,3 +235,23 @@ fn what_a_hung_read_left_is_not_gone_by() {
     node.tick(600);
     assert_eq!(node.told(&CHECK), [FAILING]);
 }
+
+#[test]
+fn while_no_supplicant_can_be_asked_what_one_said_stands() {
+    let unseen = |node: &Node| {
+        let found = (CHECK.run)(&node.context().of_check(&CHECK));
+        let mut held = found.iter().filter(|of| of.unseen && of.reason == REASON);
+        held.any(|of| of.key == key(3).to_string())
+    };
+    let mut silent = node(8);
+    set(&mut silent, 3, Reading::failed(FaultKind::Other, "silent"));
+    assert!(!unseen(&silent), "its source does not say so");
+    silent.set_fault("dot1x", "", FaultKind::Other);
+    assert!(unseen(&silent));
+    let mut removed = node(0);
+    removed.set_fault("dot1x", "", FaultKind::Gone);
+    assert!(unseen(&removed));
+    let mut without = node(0);
+    without.set_health("dot1x", "", |health| health.absent = true);
+    assert!(!unseen(&without), "no supplicant runs");
+}

@@ -63,7 +63,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = context.rails().filter(judged);
     let kinds = GIDS.of_rails(context);
     let judge = |rail| judge(context, rail, &kinds);
-    rails.filter_map(judge).collect()
+    let mut found: Vec<Candidate> = rails.filter_map(judge).collect();
+    let by_addresses = ["GidLost", "NoRoceV2Gid", "OnlyLinkLocalGid"];
+    found.extend(context.unseen_on_rails(&by_addresses, |rail| {
+        let in_part = |table: &GidTable| !table.complete && best_of_v2(table) < 2;
+        let unread = rail.netdev.is_none() || table(context, rail).is_none_or(in_part);
+        rail.is_roce() && rail.may_be_linked() && rail.port.netdev.is_some() && unread
+    }));
+    found
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) -> Option<Candidate> {

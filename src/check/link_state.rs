@@ -36,6 +36,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
     found.extend(context.unseen_on_rails(&["NoLid", "NoUverbs"], waits_for_manager));
+    found.extend(context.unseen_on_rails(&[dot1x::REASON], |rail| dot1x::is_unread(context, rail)));
     found.extend(context.unseen_on_rails(&["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable

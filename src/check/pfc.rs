@@ -115,6 +115,17 @@ pub(super) fn dcb<'a>(context: &Context<'a>, netdev: &str) -> Option<&'a DcbFact
     context.fresh(stamp, "dcb", netdev)?.value()
 }
 
+/// Whether which priorities have PFC cannot be read just now.
+pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let judged = context.policy.expect.lossless == LosslessExpectation::Auto && port.is_roce();
+    let unread = |netdev: &str| {
+        let health = context.snapshot.health("dcb", netdev);
+        let fails = health.is_some_and(|health| health.fails());
+        fails && pfc_priorities(context, netdev).is_none()
+    };
+    judged && port.port.netdev.as_deref().is_some_and(unread)
+}
+
 /// Priorities with PFC: as DCB tells, else those for which the driver shows pause (mlx5 shows it
 /// for no others). None: not known.
 pub(super) fn pfc_priorities(context: &Context<'_>, netdev: &str) -> Option<u8> {

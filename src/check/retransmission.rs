@@ -74,6 +74,14 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
         (None, None) => (many, Weight::Notice),
         (Some(false) | None, _) => (much, Weight::Verdict),
     };
+    // What was judged by flow control stands while that cannot be read.
+    if many && !much && pfc::is_unread(counters.context, counters.port) {
+        return Some(
+            counters
+                .context
+                .unseen("PacketLoss", counters.port.key.to_string()),
+        );
+    }
     if !judged {
         return counters.unseen("PacketLoss", names, policy.loss);
     }

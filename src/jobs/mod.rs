@@ -63,6 +63,7 @@ pub struct Inputs {
 /// This node's jobs, put together from all that is known.
 pub struct NodeJobs {
     jobs: Arc<Jobs>,
+    suspects: Arc<BTreeMap<String, Suspect>>,
     pods: watch::Receiver<Arc<PodTable>>,
     /// GPUs of this node for the reader of logs; 0: unknown.
     node_gpus: Arc<AtomicU32>,
@@ -91,6 +92,7 @@ impl NodeJobs {
         }
         NodeJobs {
             jobs: Arc::default(),
+            suspects: Arc::default(),
             pods: inputs.pods.clone(),
             node_gpus,
             reads_pods,
@@ -103,15 +105,10 @@ impl NodeJobs {
 
     /// Takes what one of the readers found.
     pub fn update(&mut self, update: Update) {
-        let jobs = Arc::make_mut(&mut self.jobs);
         match update {
-            Update::Suspects(suspects) => jobs.suspects = Arc::new(suspects),
+            Update::Suspects(suspects) => self.suspects = Arc::new(suspects),
             Update::Logs(status) => {
-                let suspects = Arc::clone(&jobs.suspects);
-                *jobs = Jobs {
-                    suspects,
-                    ..status.jobs
-                };
+                self.jobs = Arc::new(status.jobs);
                 (self.pod_logs, self.log_files) = (status.pods, status.files);
             }
         }
@@ -139,7 +136,10 @@ impl NodeJobs {
                 running().filter_map(|pod| daemon_trouble(pod, tcp, devices, with_daemon > 0));
             troubles.collect::<Vec<DaemonTrouble>>()
         };
+        // What a watcher that hangs saw last may have ended since.
+        let watched = self.supervisor.silent(supervise::TCP_WATCH).is_none();
         let now = Jobs {
+            suspects: (watched.then(|| Arc::clone(&self.suspects))).unwrap_or_default(),
             no_rdma: no_rdma.collect(),
             daemon_troubles: tcp.map(trouble).unwrap_or_default(),
             tcp_daemons: (table.health == Health::Known).then_some(with_daemon),

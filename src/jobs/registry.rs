@@ -430,6 +430,7 @@ impl JobLog {
             remembered: self.last_verdict().cloned().map(Arc::new),
             finished: self.finished,
             announced: self.announced,
+            counted: self.counted,
             current: self.current,
             last_line: self.last_line,
             ..JobLog::new(self.restart, self.began)

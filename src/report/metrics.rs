@@ -172,9 +172,11 @@ fn platform(out: &mut Exposition, report: &Report) {
 
 /// GPUs and RDMA functions on the PCI bus.
 fn pci(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
-    let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
+    let pci = report.snapshot.pci.as_ref();
+    let Some(pci) = pci.filter(|pci| report.is_fresh(pci.at, ("pci", ""))) else {
         return;
     };
+    let pci = &pci.value;
     out.push("selvage_gpus", &[], pci.gpus.len());
     // Bridges are among the functions too; their ends say the same of the link.
     let nics = ports.iter().filter_map(PortView::address);
@@ -206,13 +208,16 @@ fn bandwidth(link: &PcieLink) -> f64 {
 }
 
 fn kernel_log(out: &mut Exposition, report: &Report) {
-    // The totals count and outlive the bounded list of Xids.
+    // The totals outlive the bounded list of Xids, whose counts outlive the agent.
     let mut counts: BTreeMap<(&str, u32), u64> = BTreeMap::new();
     for xid in &report.xids {
         counts.insert((xid.pci.as_deref().unwrap_or(""), xid.xid), xid.count);
     }
     for (pci, codes) in &report.totals.xids {
-        counts.extend(codes.iter().map(|(code, count)| ((&**pci, *code), *count)));
+        for (code, count) in codes {
+            let listed = counts.entry((pci, *code)).or_default();
+            *listed = (*listed).max(*count);
+        }
     }
     for ((pci, code), count) in counts.into_iter().take(MAX_EVENTS) {
         let labels = [pci, &code.to_string(), xid_codes::class(code)];

@@ -59,7 +59,7 @@ pub struct Report {
     pub node: String,
     /// The facts it was judged from.
     pub snapshot: Snapshot,
-    /// A port's state older than this, whose source stalls or fails, is not shown.
+    /// State and counts older than this, whose source stalls or fails, are not shown.
     pub stale_after: Duration,
     /// Roles of the ports.
     pub roles: BTreeMap<PortKey, RoleFacts>,
@@ -103,6 +103,12 @@ impl Report {
             [] => String::new(),
             reasons => format!(": {}", reasons.join(", ")),
         }
+    }
+
+    /// Whether what a source, and its subject, gave at a moment can still be shown.
+    fn is_fresh(&self, at: Millis, source: (&str, &str)) -> bool {
+        self.snapshot
+            .is_fresh(at, source, self.snapshot.at, self.stale_after)
     }
 
     /// Findings that follow from this one.

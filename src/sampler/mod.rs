@@ -125,7 +125,7 @@ impl Sampler {
             pool: Pool::default(),
         };
         for source in SOURCES.iter().filter(|source| source.scope == Scope::Node) {
-            sampler.add(source, "");
+            sampler.add(source, "", false);
         }
         sampler
     }
@@ -225,10 +225,11 @@ impl Sampler {
         news.unwrap_or(News::Nothing)
     }
 
-    /// Adds a source's subject, due at once, unless it is there already or does not apply.
-    fn add(&mut self, source: &'static Source, name: &str) {
+    /// Adds a source's subject, due at once, unless it does not apply. One that is there already stays as it
+    /// is, or gets another reader.
+    fn add(&mut self, source: &'static Source, name: &str, renew: bool) {
         let subject = Subject::new(source.name, name);
-        if self.schedule.contains(&subject) {
+        if self.schedule.contains(&subject) && !renew {
             return;
         }
         let devices = self.snapshot.devices.as_ref();
@@ -239,6 +240,8 @@ impl Sampler {
             restricted: &self.restricted,
         };
         let Some(reader) = (source.reader)(&inventory, name) else {
+            self.schedule.retain(|known| *known != subject);
+            self.readers.remove(&subject);
             return;
         };
         let pace = Pace {
@@ -246,7 +249,9 @@ impl Sampler {
             deadline: self.config.intervals.deadline.duration(),
         };
         self.readers.insert(subject.clone(), Some(reader));
-        self.schedule.add(subject, pace, self.clock.now());
+        let now = self.clock.now();
+        self.schedule.renew(&subject, now);
+        self.schedule.add(subject, pace, now);
     }
 
     /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
@@ -284,7 +289,8 @@ impl Sampler {
         if !began.is_some_and(|began| Arc::ptr_eq(began, &done.began)) {
             return News::Nothing;
         }
-        self.readers.insert(done.subject.clone(), Some(done.reader));
+        let place = self.readers.entry(done.subject.clone()).or_default();
+        place.get_or_insert(done.reader);
         let now = self.clock.now();
         let (subject, sample) = (done.subject, done.sample);
         let health_changed = self.schedule.end(&subject, now, done.took, sample.ended);
@@ -321,9 +327,7 @@ impl Sampler {
             .collect();
         let same_inventory = before == Some(&*devices) && *netdevs == self.netdevs;
         let keep = |subject: &Subject| match sources::source(subject.source).scope {
-            Scope::Node => true,
-            // Of other devices it is another read.
-            Scope::Inventoried => same_inventory,
+            Scope::Node | Scope::Inventoried => true,
             Scope::Device => unchanged.contains(subject.name.as_str()),
             Scope::Interface => netdevs.contains(&subject.name),
         };
@@ -347,8 +351,10 @@ impl Sampler {
                 Scope::Device => devices.iter().map(|device| device.key.0.as_str()).collect(),
                 Scope::Interface => netdevs.iter().map(String::as_str).collect(),
             };
+            // Of other devices it is another read.
+            let renew = source.scope == Scope::Inventoried && !same_inventory;
             for name in names {
-                self.add(source, name);
+                self.add(source, name, renew);
             }
         }
         // A new subject still looks for what the one before missed.

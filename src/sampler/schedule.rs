@@ -69,6 +69,8 @@ pub struct Slot {
     /// Why it is not being read though it is due.
     pub idle: Option<Idle>,
     extra: Vec<Millis>,
+    /// Reads that were still out when another was to be started in their place, since one ended.
+    abandoned: u32,
     /// `link/0000:19:00.0`, or the source alone where there is only one subject.
     key: Arc<str>,
     /// Reads ended so far.
@@ -97,6 +99,9 @@ const FOLLOW_UPS: [Duration; 3] = [
     Duration::from_millis(40),
     LAST_FOLLOW_UP,
 ];
+
+/// Reads of one subject that may hang at once: each keeps a worker.
+const MAX_ABANDONED: u32 = 3;
 
 const LAST_FOLLOW_UP: Duration = Duration::from_millis(200);
 
@@ -131,6 +136,18 @@ impl Schedule {
             health,
             ..Slot::default()
         });
+    }
+
+    /// Reads a subject at once by another reader. What is known of its health stays, and a read that is out is
+    /// forgotten, unless too many were.
+    pub fn renew(&mut self, subject: &Subject, now: Millis) {
+        if let Some(slot) = self.slots.get_mut(subject) {
+            slot.due = now;
+            if slot.started.is_some() && slot.abandoned < MAX_ABANDONED {
+                slot.abandoned += 1;
+                (slot.started, slot.began) = (None, Began::default());
+            }
+        }
     }
 
     /// Drops subjects for which `keep` says no. A read that is still out is forgotten.
@@ -249,6 +266,7 @@ impl Schedule {
         let was_out = health.stalled_since.take().is_some() | slot.idle.take().is_some();
         let before = (health.absent, health.fault.take());
         slot.started = None;
+        slot.abandoned = 0;
         slot.ended += 1;
         health.micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         health.absent = ended == Reading::Absent;
@@ -287,7 +305,8 @@ impl Schedule {
     pub fn next_attention(&self) -> Option<Millis> {
         self.slots
             .values()
-            .filter(|slot| slot.health.stalled_since.is_none() && slot.idle.is_none())
+            .filter(|slot| slot.started.is_none() || slot.health.stalled_since.is_none())
+            .filter(|slot| slot.idle.is_none())
             .map(|slot| match (slot.started, slot.extra.first()) {
                 (Some(started), _) => {
                     let began = slot.began.get().copied();

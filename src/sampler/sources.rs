@@ -247,13 +247,14 @@ fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
 }
 
 fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: bool) -> Sample {
-    let mut netns_mode = None;
+    let (mut netns_mode, mut is_listed) = (None, !netlink || !host.is_live());
     if netlink
         && host.is_live()
         && let Ok(mut client) = rdma::Client::open()
     {
         netns_mode = client.system().ok().and_then(|system| system.netns_mode);
         if let (Reading::Value(devices), Ok(known)) = (&mut devices, client.devices()) {
+            is_listed = true;
             for device in devices.iter_mut() {
                 let same = known.iter().find(|known| known.name == device.name);
                 device.index = same.map(|known| known.index);
@@ -277,6 +278,11 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
         let before = snapshot.devices.take().map(|before| before.value);
         let known = before.as_ref().map_or(&[][..], |before| before.as_slice());
         keep_missing_uverbs(&mut devices, known);
+        // Where the kernel did not answer, another index would say that all were registered again.
+        for device in devices.iter_mut().filter(|_| !is_listed) {
+            let before = known.iter().find(|before| before.key == device.key);
+            device.index = before.and_then(|before| before.index);
+        }
         let still = |key: &DeviceKey| devices.iter().any(|device| device.key == *key);
         let doubt = known.iter().any(|device| !still(&device.key));
         // An unchanged list keeps its allocation, so that others can compare cheaply.

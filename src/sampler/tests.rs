@@ -130,6 +130,38 @@ async fn a_missing_gpu_is_still_looked_for_when_other_devices_change() {
 }
 
 #[tokio::test]
+async fn a_bus_that_hangs_is_known_to_hang_when_other_devices_change() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, devices());
+    let bus = Subject::new("pci", "");
+    read(&mut sampler, bus.clone());
+    let mut started = 0;
+    for index in 1..8 {
+        let later = sampler.clock.now().plus(Duration::from_secs(3600 * index));
+        let due = sampler.schedule.start_due(later);
+        if due.contains(&bus) {
+            started += 1;
+            // Its worker began and does not come back.
+            let _ = sampler.schedule.began(&bus).unwrap().set(later);
+        }
+        sampler
+            .schedule
+            .mark_stalled(later.plus(Duration::from_secs(60)));
+        tree.mlx5(
+            &format!("mlx5_{index}"),
+            &format!("0000:3{index}:01.0"),
+            &format!("0000:4{index}:00.0"),
+        );
+        sampler.host = Arc::new(tree.host());
+        read(&mut sampler, devices());
+        let health = sampler.snapshot(None).health("pci", "").unwrap();
+        assert!(health.fails() && health.last_ok.is_some(), "{index}");
+    }
+    assert_eq!(started, 4, "reads that hang keep a worker each");
+}
+
+#[tokio::test]
 async fn a_device_that_leaves_while_it_is_read_is_looked_for_at_once() {
     let tree = tree();
     let mut sampler = sampler(tree.host());

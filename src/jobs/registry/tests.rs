@@ -359,6 +359,30 @@ fn namespaces_and_pods_take_turns_among_the_worst() {
 }
 
 #[test]
+fn a_log_that_is_given_up_keeps_its_place_among_the_outcomes() {
+    let mut played = Played::new();
+    let fell_back = of("first", "a", "trainer");
+    played.lines(&fell_back, &[SOCKET, TWO_NODES]);
+    let channel =
+        |n| format!("h:1:1 [0] NCCL INFO Channel 0/0 : {n}[0] -> 1[1] [send] via NET/Socket/{n}");
+    let channels: Vec<String> = (0..2000).map(channel).collect();
+    let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
+    played.lines(&fell_back, &channels);
+    played.judge(Some(&trainer()));
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 1);
+    played.lines(&of("second", "b", "trainer"), &[TWO_NODES, OVER_IB]);
+    played.judge(Some(&trainer()));
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 0);
+    let mut log = played.registry.logs.remove(&fell_back.key).unwrap();
+    log.held = log.count();
+    let rest = log.given_up().expect("most of it is lines");
+    played.registry.logs.insert(fell_back.key, rest);
+    played.registry.changed = true;
+    played.judge(Some(&trainer()));
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 0);
+}
+
+#[test]
 fn the_largest_holder_gives_up_first_and_keeps_its_verdict() {
     let budget = 1 << 20;
     let mut registry = Registry::new(100, budget);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 pub(super) fn families(out: &mut Exposition, report: &Report) {
     let snapshot = &report.snapshot;
-    let (ethtool, dcb) = (read(&snapshot.ethtool), read(&snapshot.dcb));
+    let ethtool = read(report, "ethtool", &snapshot.ethtool);
+    let dcb = read(report, "dcb", &snapshot.dcb);
     let used = priorities_in_use(&ethtool, &dcb);
     for (netdev, facts) in &ethtool {
         statistics(out, netdev, facts, &used);
@@ -21,16 +22,32 @@ pub(super) fn families(out: &mut Exposition, report: &Report) {
             series! { out "selvage_pfc_enabled" [netdev, &priority.to_string()] enabled; }
         }
     }
-    for (netdev, facts) in &snapshot.netdevs {
-        let changes = facts.value.carrier_changes.value().copied();
+    for (netdev, facts) in fresh(report, "netdev", &snapshot.netdevs) {
+        let changes = facts.carrier_changes.value().copied();
         out.push("selvage_netdev_carrier_changes_total", &[netdev], changes);
     }
 }
 
+/// What a source gave, by network device, where that is not too old.
+fn fresh<'a, T>(
+    report: &'a Report,
+    source: &'a str,
+    all: &'a BTreeMap<String, Arc<Stamped<T>>>,
+) -> impl Iterator<Item = (&'a str, &'a T)> {
+    let known = all.iter();
+    let known = known.filter(move |(name, facts)| report.is_fresh(facts.at, (source, name)));
+    known.map(|(name, facts)| (name.as_str(), &facts.value))
+}
+
 /// What was read, by network device.
-fn read<T>(all: &BTreeMap<String, Arc<Stamped<Reading<T>>>>) -> BTreeMap<&str, &T> {
-    let all = all.iter();
-    all.filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
+fn read<'a, T>(
+    report: &'a Report,
+    source: &'a str,
+    all: &'a BTreeMap<String, Arc<Stamped<Reading<T>>>>,
+) -> BTreeMap<&'a str, &'a T> {
+    let known = fresh(report, source, all);
+    known
+        .filter_map(|(name, facts)| Some((name, facts.value()?)))
         .collect()
 }
 

@@ -68,7 +68,9 @@ fn counters(out: &mut Exposition, report: &Report, port: &PortView<'_>, number: 
         let (family, edges) = ("selvage_port_link_transitions_total", edges.unwrap_or(0));
         out.push(family, &[device, number], edges);
     }
-    let Some(counters) = report.snapshot.counters.get(&port.key) else {
+    let counters = report.snapshot.counters.get(&port.key);
+    let source = ("counters", port.key.device.0.as_str());
+    let Some(counters) = counters.filter(|counters| report.is_fresh(counters.at, source)) else {
         return;
     };
     let counters = &counters.value;

@@ -8,6 +8,7 @@ use crate::observe::nccl::{Failure, NcclLog};
 use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
+use crate::observe::snapshot::SourceHealth;
 use crate::report::catalogue::{CATALOGUE, Kind};
 use crate::report::cluster::BudgetStatus;
 use crate::report::default_counters::DEFAULTS;
@@ -324,6 +325,63 @@ fn names_follow_the_rules() {
         assert!(!name.contains("micro") && !name.contains("_bits"), "{name}");
         assert!(family.help.ends_with('.'), "{name}");
     }
+}
+
+#[test]
+fn xids_of_before_a_restart_go_on_counting() {
+    let mut report = broken();
+    let [slot, code] = ["0000:83:00", "79"];
+    for (since_start, want) in [(0, 2), (1, 2), (2, 2), (5, 5)] {
+        let codes = [(79, since_start)]
+            .into_iter()
+            .filter(|(_, count)| *count > 0);
+        let totals = Arc::make_mut(&mut report.totals);
+        totals.xids.insert(slot.into(), codes.collect());
+        let line =
+            format!("selvage_gpu_xid_total{{pci=\"{slot}\",xid=\"{code}\",class=\"pcie\"}} {want}");
+        let text = default_text(&report);
+        assert!(text.lines().any(|of| of == line), "{since_start}: {line}");
+    }
+}
+
+#[test]
+fn counts_of_a_source_that_hangs_are_not_shown_as_if_they_stood_still() {
+    let mut report = broken();
+    let shown = |report: &Report, what: &str| default_text(report).contains(what);
+    let port = "selvage_port_receive_bytes_total{device=\"mlx5_2\"";
+    let device = report.snapshot.counters.keys().find(|key| {
+        let device = report.snapshot.devices.as_ref().unwrap().value.iter();
+        device
+            .into_iter()
+            .any(|of| of.name == "mlx5_2" && of.key == key.device)
+    });
+    let device = device.unwrap().device.0.clone();
+    let at = report
+        .snapshot
+        .counters
+        .values()
+        .map(|of| of.at)
+        .max()
+        .unwrap();
+    let health = SourceHealth {
+        source: "counters".into(),
+        subject: device.as_str().into(),
+        ..SourceHealth::default()
+    };
+    let key = format!("counters/{device}");
+    report.snapshot.at = at.plus(report.stale_after * 2);
+    report
+        .snapshot
+        .sources
+        .insert(key.as_str().into(), health.clone());
+    assert!(shown(&report, port), "a long interval");
+    let stalled_since = Some(at);
+    let hangs = SourceHealth {
+        stalled_since,
+        ..health
+    };
+    report.snapshot.sources.insert(key.as_str().into(), hangs);
+    assert!(!shown(&report, port));
 }
 
 #[test]
