@@ -1,7 +1,5 @@
 //! Small readers over text; none can panic on any input.
 
-use std::fmt::Write as _;
-
 /// Whether a message begins with the name of a process, which may be any 15 bytes, as the kernel's words
 /// about a segmentation fault do (`arch/x86/mm/fault.c`), or about too little memory (`mm/oom_kill.c`,
 /// `mm/page_alloc.c`).
@@ -25,13 +23,11 @@ pub fn take_address(s: &str) -> Option<(String, &str)> {
     let (domain, rest) = take_hex(s, 4, 8)?;
     let (bus, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
     let (device, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
-    let mut address = format!("{domain:04x}:{bus:02x}:{device:02x}");
+    let address = format!("{domain:04x}:{bus:02x}:{device:02x}");
     let function = rest.strip_prefix('.').and_then(|f| f.split_at_checked(1));
     Some(match function {
         Some((digit, after)) if matches!(digit.as_bytes(), [b'0'..=b'7']) => {
-            // Writing to a string cannot fail.
-            let _ = write!(address, ".{digit}");
-            (address, after)
+            (format!("{address}.{digit}"), after)
         }
         // None, or a full stop that ends a sentence.
         _ => (address, rest),

@@ -224,12 +224,10 @@ enum Kind {
 static PREFIXES: LazyLock<Vec<(Prefix, Regex)>> = LazyLock::new(|| {
     let Prefixes { parts, prefixes } = embedded(include_str!("prefixes.toml"));
     let expression = |prefix: &Prefix| {
-        let form = parts
-            .iter()
-            .rev()
-            .fold(prefix.form.clone(), |form, (name, part)| {
-                form.replace(&format!("{{{name}}}"), part)
-            });
+        let mut form = prefix.form.clone();
+        for (name, part) in parts.iter().rev() {
+            form = form.replace(&format!("{{{name}}}"), part);
+        }
         pattern(&format!("(?xs)^(?:{form})"))
     };
     let prefixes = prefixes.into_iter();
