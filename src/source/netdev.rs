@@ -43,8 +43,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
     let new = || tree::Directory::new(path.clone());
     let dir = last.dir.get_or_insert_with(new);
     if !dir.begin(host) {
-        let device = tree::canonical(host, path.join("device"));
-        last.pci = device.and_then(|device| identity::place(&device).pci);
+        last.pci = identity::pci_function(host, &path);
     }
     let mut number = |file: &str| {
         let text = dir.read_text(host, file);

@@ -83,13 +83,10 @@ fn gid_netdev(host: &Host, device: &str, dir: &Path, layer: LinkLayer) -> Option
     }
     let ndevs = dir.join("gid_attrs/ndevs");
     let name = (0..NDEV_SLOTS).find_map(|slot| parse::name(host, ndevs.join(slot.to_string())))?;
-    let card = |dir: PathBuf| {
-        let path = tree::canonical(host, dir.join("device"))?;
-        Some(identity::place(&path).pci?.slot())
-    };
+    let function = |dir: PathBuf| identity::pci_function(host, &dir);
     // Bonds and VLANs hang on no card, soft RDMA neither.
-    let cards = card(class_dir(device)).zip(card(netdev::class_dir(&name)));
-    let differ = cards.is_some_and(|(ours, theirs)| ours != theirs);
+    let functions = function(class_dir(device)).zip(function(netdev::class_dir(&name)));
+    let differ = functions.is_some_and(|(ours, theirs)| ours.slot() != theirs.slot());
     (!differ).then_some(name)
 }
 
