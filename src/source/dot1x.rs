@@ -68,10 +68,7 @@ fn words(facts: &mut Dot1xFacts) -> [(&'static str, &mut Option<String>); 5] {
 /// Facts of one answer.
 pub fn parse(text: &str) -> Reading<Dot1xFacts> {
     let mut facts = Dot1xFacts::default();
-    for line in text.lines() {
-        let Some((key, value)) = line.split_once('=') else {
-            continue;
-        };
+    for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
         if key == "suppPortStatus" {
             facts.authorized = match value {
                 "Authorized" => Some(true),

@@ -44,12 +44,11 @@ pub fn uptime(host: &Host) -> Option<Millis> {
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
     let facts = facts(host);
-    let (vendor, product) = (facts.vendor.as_deref(), facts.product.as_deref());
-    judge(
-        &cpuinfo(host),
-        vendor.unwrap_or_default(),
-        product.unwrap_or_default(),
-    )
+    let (vendor, product) = (
+        facts.vendor.unwrap_or_default(),
+        facts.product.unwrap_or_default(),
+    );
+    judge(&cpuinfo(host), &vendor, &product)
 }
 
 /// The `hypervisor` flag exists on x86 only; elsewhere, and where it is hidden, the product tells.

@@ -22,20 +22,18 @@ struct Report {
     gpus: Option<u32>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Finding {
-    #[serde(default)]
     check: String,
-    #[serde(default)]
     reason: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Port {
-    #[serde(default)]
     rail: bool,
     rate_bits_per_second: Option<u64>,
-    #[serde(default)]
     driver: String,
 }
 

@@ -231,7 +231,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             devices: devices.into_iter().map(|d| (d.name, d.qps)).collect(),
             exclusive,
             unknown: None,
-            listed_at: self.listing.as_ref().map(Listing::at),
+            listed_at: self.listing.as_ref().map(|listing| listing.at),
         }
     }
 

@@ -110,10 +110,8 @@ impl Reader {
         let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
         let program = after("Collective test starting:").or(after("Collective test concluded:"));
         // RCCL prints colons.
-        let is_parameters = text.contains("minBytes")
-            && ["nThread ", "nThreads: "]
-                .iter()
-                .any(|mark| text.contains(mark));
+        let has_threads = text.contains("nThread ") || text.contains("nThreads: ");
+        let is_parameters = text.contains("minBytes") && has_threads;
         if let Some(rank) = after("Rank ").and_then(table::rank) {
             self.begin_header();
             self.run.separate |= !self.listed.insert((rank.group, rank.rank));

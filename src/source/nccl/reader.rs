@@ -46,11 +46,8 @@ impl Reader {
             self.carry.clear();
             rest = tail.get(1..).unwrap_or_default();
         }
-        let Some(end) = memchr::memrchr(b'\n', rest) else {
-            self.keep(rest);
-            return;
-        };
-        let (whole, tail) = rest.split_at(end + 1);
+        let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
+        let (whole, tail) = rest.split_at(whole);
         self.lines_of(whole, log, read_at);
         self.keep(tail);
     }
