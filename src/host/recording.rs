@@ -173,9 +173,8 @@ impl Recorded {
             }
             if !inside || links > MAX_LINKS {
                 // The link that leads out stays out.
-                let link = passed
-                    .iter()
-                    .rposition(|(_, entry)| matches!(entry, Entry::Link(_)));
+                let is_link = |(_, entry): &(PathBuf, Entry)| matches!(entry, Entry::Link(_));
+                let link = passed.iter().rposition(is_link);
                 passed.truncate(link.unwrap_or(0));
                 inside = false;
                 break;

@@ -36,9 +36,8 @@ pub fn uptime(host: &Host) -> Option<Millis> {
     let text = tree::read_text(host, "proc/uptime").into_value()?;
     let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
     // Beyond a century it is nonsense.
-    (0.0..4e9)
-        .contains(&seconds)
-        .then_some(Millis((seconds * 1000.0) as u64))
+    let is_sane = (0.0..4e9).contains(&seconds);
+    is_sane.then_some(Millis((seconds * 1000.0) as u64))
 }
 
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.

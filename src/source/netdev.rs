@@ -1,7 +1,7 @@
 //! `/sys/class/net/<if>` (net/core/net-sysfs.c): the Ethernet side of RDMA ports, and of IPoIB.
 
 use crate::host::Host;
-use crate::observe::netdev::{Ipv4Facts, NetdevFacts};
+use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::{identity, parse, tree};
@@ -75,9 +75,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
         lowers: lowers(host, name),
         pci: last.pci,
         driver: tree::link_name(host, path.join("device/driver")),
-        default_route: false,
-        ovs_route: None,
-        ipv4: Ipv4Facts::default(),
+        ..NetdevFacts::default()
     }
 }
 

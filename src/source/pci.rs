@@ -141,10 +141,8 @@ fn bare(
     rdma: &[Bdf],
     distances: impl Fn(Bdf) -> BTreeMap<String, Distance>,
 ) -> BTreeMap<String, BareNic> {
-    let ids = rdma
-        .iter()
-        .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)));
-    let models: BTreeSet<String> = ids.collect();
+    let id = |bdf: &Bdf| pci_id(host, &pci_function_dir(*bdf));
+    let models: BTreeSet<String> = rdma.iter().filter_map(id).collect();
     let nics = others.iter().filter(|(_, class, nic)| {
         let carries_rdma = class >> 8 == INFINIBAND
             || RDMA_MAKERS.iter().any(|maker| nic.id.starts_with(maker))

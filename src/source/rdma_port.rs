@@ -35,22 +35,17 @@ pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> (Vec<RdmaPort>,
     let mut numbers: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     numbers.truncate(MAX_PORTS);
+    let none = || Fault::other(format!("{}: no port is listed", dir.display()));
     let fault = match listed {
         Reading::Failed(fault) => Some(fault),
-        _ if numbers.is_empty() => Some(Fault::other(format!(
-            "{}: no port is listed",
-            dir.display()
-        ))),
-        _ => None,
+        _ => numbers.is_empty().then(none),
     };
     if fault.is_some() {
         numbers = vec![1];
     }
     let only = numbers.len() == 1;
-    let ports = (numbers.into_iter())
-        .map(|number| port(host, device, number, only, parent))
-        .collect();
-    (ports, fault)
+    let port = |number| port(host, device, number, only, parent);
+    (numbers.into_iter().map(port).collect(), fault)
 }
 
 fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>) -> RdmaPort {

@@ -256,10 +256,7 @@ pub fn list(host: &Host, path: impl AsRef<Path>) -> Reading<Vec<String>> {
         host.check_errno(&path)?;
         host.check_inside(|| std::fs::canonicalize(&path))?;
         let mut names = Vec::new();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one lister of kernel directories"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the one lister of kernel files")]
         for entry in std::fs::read_dir(&path)? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }

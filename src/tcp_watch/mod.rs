@@ -185,9 +185,8 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             return traffic;
         }
         let identity = namespaces.keys().copied().take(MAX_NAMESPACES).collect();
-        let moved: Option<(Millis, Moved)> =
-            self.traffic
-                .step(uid, identity, now, sum, NetCounters::since);
+        let traffic_of = &mut self.traffic;
+        let moved = traffic_of.step(uid, identity, now, sum, NetCounters::since);
         if let Some((from, moved)) = moved {
             traffic.from = Some(from);
             traffic.per_second = Some(moved.over(now.since(from)));

@@ -100,9 +100,8 @@ pub(super) fn row(text: &str) -> Option<RowText> {
 
 /// Whether a text is nothing but cells, as what is left of a row that was cut.
 pub(super) fn is_continuation(text: &str) -> bool {
-    unwrapped(text)
-        .split_whitespace()
-        .all(|word| cell(word).is_some())
+    let text = unwrapped(text);
+    text.split_whitespace().all(|word| cell(word).is_some())
 }
 
 fn cell(word: &str) -> Option<Cell> {

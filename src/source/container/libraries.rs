@@ -160,17 +160,14 @@ pub fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
         Some("aarch64") => abi::EM_AARCH64,
         _ => header.e_machine,
     };
-    if header.class != Class::ELF64 {
-        Some("a 32-bit library".into())
-    } else if header.endianness != AnyEndian::Little {
-        Some("a big-endian library".into())
-    } else if header.e_type != abi::ET_DYN {
-        Some("not a shared library".into())
-    } else {
-        let name = elf::to_str::e_machine_to_human_str(header.e_machine);
-        let name = name.unwrap_or("another machine");
-        (header.e_machine != wanted).then(|| format!("built for {name}"))
-    }
+    let built_for = || elf::to_str::e_machine_to_human_str(header.e_machine);
+    Some(match header.e_machine {
+        _ if header.class != Class::ELF64 => "a 32-bit library".into(),
+        _ if header.endianness != AnyEndian::Little => "a big-endian library".into(),
+        _ if header.e_type != abi::ET_DYN => "not a shared library".into(),
+        machine if machine == wanted => return None,
+        _ => format!("built for {}", built_for().unwrap_or("another machine")),
+    })
 }
 
 /// What a library asks of the loader.

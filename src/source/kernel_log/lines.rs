@@ -114,16 +114,13 @@ impl<'a> Lines<'a> {
         let mut open: Option<(&[u8], String)> = None;
         for (i, line) in self.lines.iter().enumerate() {
             let hash = fnv1a(line.whole);
-            let count = seen.entry(hash).or_default();
-            *count += 1;
+            let equal = seen.entry(hash).or_default();
+            *equal += 1;
             if i < from || line.ts_us < floor_us {
                 continue;
             }
-            let mark = LineMark {
-                hash,
-                count: *count,
-            };
-            let place = Place::marked(mark, line.ts_us);
+            let count = *equal;
+            let place = Place::marked(LineMark { hash, count }, line.ts_us);
             let text = String::from_utf8_lossy(line.text);
             if let Some((prefix, first)) = &open
                 && *prefix == line.prefix

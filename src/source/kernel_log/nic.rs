@@ -90,12 +90,10 @@ pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> O
     if has_cooled(origin) {
         return None;
     }
-    let known = if driver.is_empty() {
-        "mlx5_core"
-    } else {
-        driver
+    let lists = match driver {
+        "" => PHRASES.drivers.get("mlx5_core")?,
+        driver => PHRASES.drivers.get(driver)?,
     };
-    let lists = PHRASES.drivers.get(known)?;
     let own = |list| first(PHRASES.notes.get(list)?, &body);
     let common = || {
         let stuck = origin.rest.starts_with("NETDEV WATCHDOG");

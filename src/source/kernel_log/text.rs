@@ -71,9 +71,8 @@ pub fn take_0x(s: &str) -> Option<(u32, &str)> {
 
 /// All whole `0x…` words of a list; a word that the line's end cut is left out.
 pub fn hex_words(s: &str) -> Vec<u32> {
-    let (body, closed) = s
-        .split_once(')')
-        .map_or((s, false), |(body, _)| (body, true));
+    let closed = s.contains(')');
+    let body = s.split(')').next().unwrap_or_default();
     let mut words: Vec<&str> = body.split([',', ' ']).filter(|w| !w.is_empty()).collect();
     if !closed && words.last().is_some_and(|last| last.len() < 10) {
         words.pop();
@@ -133,9 +132,8 @@ pub fn call_site(s: &str) -> Option<&str> {
     let (_, line_number) = site.rsplit_once(':')?;
     let shape = site.len() <= 80 && !site.contains(' ') && is_digits(line_number);
     let (_, rest) = take_u32(rest)?;
-    rest.strip_prefix("):")
-        .filter(|_| shape)
-        .map(str::trim_start)
+    let rest = rest.strip_prefix("):")?;
+    shape.then(|| rest.trim_start())
 }
 
 /// Whether a word consists of decimal digits.

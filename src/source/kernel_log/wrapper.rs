@@ -83,10 +83,8 @@ fn json_message(line: &str) -> Option<String> {
     if let Some(text) = line.strip_prefix("\"msg\":") {
         return serde_json::from_str(text).ok();
     }
-    let object = line
-        .strip_prefix('{')
-        .filter(|rest| rest.contains("\"msg\""));
-    let entry: Entry = object.and_then(|_| serde_json::from_str(line).ok())?;
+    let is_entry = line.starts_with('{') && line.contains("\"msg\"");
+    let entry: Entry = is_entry.then(|| serde_json::from_str(line).ok())??;
     entry.get("sequence")?.as_u64()?;
     Some(entry.get("msg")?.as_str()?.to_owned())
 }

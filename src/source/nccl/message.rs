@@ -58,10 +58,8 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
     let at = find!(text, "CCL version ")?;
     let rest = text.get(at + "CCL version ".len()..)?;
     let rest = rest.trim_start_matches([':', ' ']);
-    let end = rest
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(rest.len());
-    let version = rest.get(..end)?.trim_end_matches('.');
+    let version = Scan(rest).take(|b| b.is_ascii_digit() || b == b'.')?;
+    let version = version.trim_end_matches('.');
     let parts = version.split('.').count();
     (parts == 3 || parts == 2 && at == 1).then_some(Event::Version(version))
 }
@@ -104,9 +102,8 @@ fn plain(text: &str) -> Event<'_> {
 /// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: settings as scripts and
 /// launchers print them.
 pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
-    ["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN"]
-        .into_iter()
-        .filter_map(|name| assignment(line, name))
+    let names = ["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN"];
+    names.into_iter().filter_map(|name| assignment(line, name))
 }
 
 fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {

@@ -98,8 +98,7 @@ impl Reader {
     fn keep(&mut self, part: &[u8]) {
         // One byte more than the limit shows that the line was longer.
         let room = (LINE_LIMIT + 1).saturating_sub(self.carry.len());
-        self.carry
-            .extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
+        self.carry.extend(part.iter().take(room));
     }
 
     /// Reads complete lines: those of interest are parsed, the others only counted.

@@ -238,9 +238,8 @@ impl Fingerprint {
 
     /// Whether a file that begins with `bytes` may be the same one.
     pub(super) fn fits(self, bytes: &[u8]) -> bool {
-        bytes
-            .get(..usize::from(self.len))
-            .is_some_and(|first| self.len == 0 || fnv1a(first) == self.hash)
+        let first = bytes.get(..usize::from(self.len));
+        first.is_some_and(|first| self.len == 0 || fnv1a(first) == self.hash)
     }
 }
 

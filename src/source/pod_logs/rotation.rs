@@ -93,9 +93,8 @@ impl Log {
             return Ok(None);
         };
         let youngest_first = entries.iter().enumerate().rev();
-        let mut candidates: Vec<(usize, &Entry)> = youngest_first
-            .filter(|(_, entry)| entry.restart == self.who.restart)
-            .collect();
+        let own = youngest_first.filter(|(_, entry)| entry.restart == self.who.restart);
+        let mut candidates: Vec<(usize, &Entry)> = own.collect();
         candidates.sort_by_key(|(_, entry)| entry.inode != place.inode);
         for (at, entry) in candidates {
             let by_inode = entry.inode == place.inode;

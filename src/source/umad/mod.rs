@@ -54,10 +54,8 @@ pub fn neighbors(host: &Host, device: &RdmaDevice) -> Reading<Vec<(u32, Neighbor
     }
     let ports = (device.ports.iter()).filter(|port| port.link_layer == LinkLayer::Infiniband);
     let active = ports.filter(|port| is_active(host, &device.name, port.number));
-    let asked: Vec<_> = active
-        .take(MAX_PORTS)
-        .map(|port| (port.number, ask(host, &device.name, port.number)))
-        .collect();
+    let asked = active.map(|port| (port.number, ask(host, &device.name, port.number)));
+    let asked: Vec<_> = asked.take(MAX_PORTS).collect();
     for (port, answer) in &asked {
         if let Err(error) = answer {
             tracing::debug!(device = %device.name, port, %error, "umad cannot be used");
