@@ -239,10 +239,8 @@ impl FromStr for Span {
             let (unit, tail) = tail.split_at(letters);
             let number: u64 = number.parse().map_err(|_| bad())?;
             let (_, millis) = units.find(|(name, _)| *name == unit).ok_or_else(bad)?;
-            total = number
-                .checked_mul(*millis)
-                .and_then(|part| total.checked_add(part))
-                .ok_or_else(bad)?;
+            let part = number.checked_mul(*millis).ok_or_else(bad)?;
+            total = total.checked_add(part).ok_or_else(bad)?;
             if tail.is_empty() {
                 return Ok(Span::from_millis(total));
             }

@@ -77,9 +77,7 @@ impl Recording {
             let meta = std::fs::symlink_metadata(host.path(&path));
             match meta.map(|meta| meta.file_type()) {
                 Ok(kind) if kind.is_dir() => self.path(host, &path),
-                Ok(kind) if kind.is_symlink() => {
-                    self.lock().walk(host.root(), &path);
-                }
+                Ok(kind) if kind.is_symlink() => _ = self.lock().walk(host.root(), &path),
                 _ => {}
             }
         }

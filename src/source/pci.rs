@@ -86,9 +86,8 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
         // Few functions have such a class: ask the others for no more.
         let vendor = matches!(class >> 16, 0x03 | 0x12).then(vendor);
         unread |= *class == 0 || vendor == Some(None);
-        vendor
-            .flatten()
-            .is_some_and(|vendor| is_gpu(vendor, *class))
+        let vendor = vendor.flatten();
+        vendor.is_some_and(|vendor| is_gpu(vendor, *class))
     };
     let gpus = classes.iter().filter(|of| is_gpu(of));
     let mut gpus: Vec<Bdf> = gpus.map(|(bdf, _)| *bdf).collect();

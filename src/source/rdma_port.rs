@@ -1,8 +1,9 @@
 //! Ports of an RDMA device: link layer, network device, which counter directories exist.
 
 use crate::host::Host;
-use crate::observe::rdma::{LinkLayer, RdmaPort};
+use crate::observe::rdma::{LinkLayer, PortState, RdmaPort};
 use crate::observe::reading::{Fault, Reading};
+use crate::source::link_text::parse_state;
 use crate::source::{identity, netdev, parse, tree};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,14 @@ pub fn class_dir(name: &str) -> PathBuf {
 /// Directory of a port below the root.
 pub fn port_dir(device: &str, port: u32) -> PathBuf {
     class_dir(device).join("ports").join(port.to_string())
+}
+
+/// State of a port's link, by its file.
+pub fn state(host: &Host, device: &str, port: u32) -> Reading<PortState> {
+    let path = port_dir(device, port).join("state");
+    let odd = || format!("/{}: not a port state", path.display());
+    let parsed = |text: String| Reading::parsed(parse_state(&text).ok_or_else(odd));
+    tree::read_text(host, &path).and_then(parsed)
 }
 
 /// All ports of a device, by number. `parent`: the network device that soft RoCE names. Every

@@ -120,18 +120,12 @@ impl Directory {
 
     /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
     pub fn begin(&mut self, host: &Host) -> bool {
-        let meta = match std::fs::metadata(host.path(&self.path)) {
-            Ok(meta) => meta,
-            Err(error) => {
-                *self = Directory::new(std::mem::take(&mut self.path));
-                self.names = (error.kind() == io::ErrorKind::NotFound).then(Vec::new);
-                return false;
-            }
-        };
-        let identity = identity(&meta);
+        let meta = std::fs::metadata(host.path(&self.path));
+        let identity = meta.as_ref().ok().and_then(identity);
         let stands = identity.is_some() && identity == self.identity;
         if !stands {
-            self.names = None;
+            let gone = meta.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            self.names = gone.then(Vec::new);
             self.files.clear();
         }
         self.identity = identity;

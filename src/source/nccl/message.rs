@@ -134,23 +134,17 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
 /// An entry of nccl-tests' list of ranks: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
 pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     let at = find!(line, "Rank ")?;
-    let mut scan = Scan(line.get(at + 5..)?);
-    let rank = scan.spaces().number()?;
-    if let Some(rest) = scan.spaces().0.strip_prefix("Group ") {
-        scan = Scan(rest);
-        scan.spaces().number()?;
-    }
-    let rest = scan.spaces().0.strip_prefix("Pid ")?;
-    let mut scan = Scan(rest);
-    let pid = scan.spaces().number()?;
-    let rest = scan.0.strip_prefix(" on ")?.trim_start();
-    let (host, rest) = rest.split_once(' ')?;
-    let device = rest.trim_start().strip_prefix("device ")?;
+    let (who, device) = line.get(at + 5..)?.split_once(" device ")?;
+    let words: Vec<&str> = who.split_whitespace().take(8).collect();
+    let ([rank, "Group", _, "Pid", pid, "on", host] | [rank, "Pid", pid, "on", host]) = words[..]
+    else {
+        return None;
+    };
     let end = device.find(']').map_or(device.len(), |at| at + 1);
     Some(Event::TestRank(TestRank {
-        rank,
+        rank: rank.parse().ok()?,
         host,
-        pid,
+        pid: pid.parse().ok()?,
         device: device.get(..end)?.trim_start(),
     }))
 }
