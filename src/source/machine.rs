@@ -43,10 +43,8 @@ pub fn uptime(host: &Host) -> Option<Millis> {
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
     let facts = facts(host);
-    let (vendor, product) = (
-        facts.vendor.unwrap_or_default(),
-        facts.product.unwrap_or_default(),
-    );
+    let vendor = facts.vendor.unwrap_or_default();
+    let product = facts.product.unwrap_or_default();
     judge(&cpuinfo(host), &vendor, &product)
 }
 

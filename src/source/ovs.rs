@@ -71,7 +71,7 @@ fn is_own_port(host: &Host, name: &str) -> bool {
     };
     let number = |file: &str| parse::decimal::<u64>(host, dir.join(file));
     let other = ["device", "master", "bonding", "bridge", "tun_flags"];
-    let is_other = |entry: &String| other.contains(&&**entry) || entry.starts_with("lower_");
+    let is_other = |entry: &String| other.contains(&entry.as_str()) || entry.starts_with("lower_");
     !entries.iter().any(is_other)
         && number("type").is_none_or(|kind| kind == ETHERNET)
         // The other end of a pair.
