@@ -35,13 +35,10 @@ impl TryFrom<String> for FilePattern {
     type Error = BadFilePattern;
 
     fn try_from(text: String) -> Result<Self, BadFilePattern> {
-        let split = text.rsplit_once('/');
-        let Some((dir, name)) = split.filter(|(dir, _)| !dir.contains(['*', '%'])) else {
+        let fits = |(dir, name): &(&str, &str)| !dir.contains(['*', '%']) && !name.is_empty();
+        let Some((dir, name)) = text.rsplit_once('/').filter(fits) else {
             return Err(BadFilePattern(text));
         };
-        if name.is_empty() {
-            return Err(BadFilePattern(text));
-        }
         let dir = PathBuf::from(if dir.is_empty() { "/" } else { dir });
         let name = name.to_string();
         Ok(FilePattern { text, dir, name })

@@ -26,11 +26,9 @@ pub(crate) fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub(crate) fn read_all(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(most + 1).read_to_end(&mut bytes)?;
+    let mib = most >> 20;
     match bytes.len() as u64 > most {
-        true => Err(io::Error::other(format!(
-            "it is longer than {} MiB",
-            most >> 20
-        ))),
+        true => Err(io::Error::other(format!("it is longer than {mib} MiB"))),
         false => Ok(bytes),
     }
 }

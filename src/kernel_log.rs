@@ -89,11 +89,6 @@ impl Settings {
             None => now,
         }
     }
-
-    /// Time between attempts to open a log that cannot be followed.
-    fn retry(&self) -> Duration {
-        Duration::from_secs(if self.live { 10 } else { 1 })
-    }
 }
 
 /// Starts the thread. Updates go to `tx`, in order; a slow receiver makes the thread wait, and the
@@ -117,7 +112,8 @@ pub(crate) fn spawn<T: From<Update> + Send + 'static>(
                 break;
             }
             task.beat();
-            std::thread::sleep(settings.retry());
+            let retry = Duration::from_secs(if settings.live { 10 } else { 1 });
+            std::thread::sleep(retry);
         }
         Ok(())
     });

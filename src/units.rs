@@ -36,11 +36,7 @@ impl Bdf {
 
 impl fmt::Display for Bdf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:04x}:{:02x}:{:02x}.{:x}",
-            self.domain, self.bus, self.device, self.function
-        )
+        write!(f, "{}.{:x}", self.slot(), self.function)
     }
 }
 
@@ -236,23 +232,20 @@ impl FromStr for Span {
         let mut rest = text;
         let mut units = SPAN_UNITS.iter();
         let mut total = 0u64;
-        while !rest.is_empty() {
+        loop {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             let (number, tail) = rest.split_at(digits);
             let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
             let (unit, tail) = tail.split_at(letters);
             let number: u64 = number.parse().map_err(|_| bad())?;
             let (_, millis) = units.find(|(name, _)| *name == unit).ok_or_else(bad)?;
-            total = number
-                .checked_mul(*millis)
-                .and_then(|part| total.checked_add(part))
-                .ok_or_else(bad)?;
+            let part = number.checked_mul(*millis).ok_or_else(bad)?;
+            total = total.checked_add(part).ok_or_else(bad)?;
+            if tail.is_empty() {
+                return Ok(Span::from_millis(total));
+            }
             rest = tail;
         }
-        if text.is_empty() {
-            return Err(bad());
-        }
-        Ok(Span::from_millis(total))
     }
 }
 

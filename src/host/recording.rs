@@ -77,9 +77,7 @@ impl Recording {
             let meta = std::fs::symlink_metadata(host.path(&path));
             match meta.map(|meta| meta.file_type()) {
                 Ok(kind) if kind.is_dir() => self.path(host, &path),
-                Ok(kind) if kind.is_symlink() => {
-                    self.lock().walk(host.root(), &path);
-                }
+                Ok(kind) if kind.is_symlink() => _ = self.lock().walk(host.root(), &path),
                 _ => {}
             }
         }
@@ -173,9 +171,8 @@ impl Recorded {
             }
             if !inside || links > MAX_LINKS {
                 // The link that leads out stays out.
-                let link = passed
-                    .iter()
-                    .rposition(|(_, entry)| matches!(entry, Entry::Link(_)));
+                let is_link = |(_, entry): &(PathBuf, Entry)| matches!(entry, Entry::Link(_));
+                let link = passed.iter().rposition(is_link);
                 passed.truncate(link.unwrap_or(0));
                 inside = false;
                 break;

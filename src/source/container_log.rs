@@ -73,19 +73,16 @@ fn docker_json(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
     let entry: Entry<'_> = serde_json::from_slice(line).ok()?;
     let mut text = entry.log.into_bytes();
     let ends = text.pop_if(|last| *last == b'\n').is_some();
-    if let Some((inner, text)) = cri(&text) {
-        let frame = Frame {
-            time: entry.time,
-            stderr: inner.stderr,
-            partial: inner.partial && entry.time.is_some(),
-        };
-        return Some((frame, text.into_owned().into()));
-    }
-    let frame = Frame {
+    let mut frame = Frame {
         time: entry.time,
         stderr: entry.stream == Some("stderr"),
         partial: !ends && entry.shippers.is_empty(),
     };
+    if let Some((inner, text)) = cri(&text) {
+        frame.stderr = inner.stderr;
+        frame.partial = inner.partial && frame.time.is_some();
+        return Some((frame, text.into_owned().into()));
+    }
     Some((frame, text.into()))
 }
 

@@ -7,7 +7,7 @@
 
 use crate::host::Host;
 use crate::observe::counters::{Counts, PMA_WORDS, PmaSkip, PortCounters, counted};
-use crate::observe::rdma::{Function, RdmaDevice};
+use crate::observe::rdma::{Function, RdmaDevice, RdmaPort};
 use crate::observe::reading::Reading;
 use crate::source::rdma_port::{class_dir, port_dir};
 use crate::source::tree;
@@ -93,19 +93,18 @@ impl CounterReader {
             order: Vec::new(),
             closed: BTreeSet::new(),
         };
-        let ports: Vec<PortReader> = (device.ports.iter())
-            .map(|port| {
-                let dir = port_dir(&device.name, port.number);
-                PortReader {
-                    number: port.number,
-                    skip: skip(port.number),
-                    pma: counter_dir(dir.join("counters"), pma_order),
-                    hw: counter_dir(dir.join("hw_counters"), hw_order),
-                    was_readable: false,
-                    bad_rounds: 0,
-                }
-            })
-            .collect();
+        let port = |port: &RdmaPort| {
+            let dir = port_dir(&device.name, port.number);
+            PortReader {
+                number: port.number,
+                skip: skip(port.number),
+                pma: counter_dir(dir.join("counters"), pma_order),
+                hw: counter_dir(dir.join("hw_counters"), hw_order),
+                was_readable: false,
+                bad_rounds: 0,
+            }
+        };
+        let ports: Vec<PortReader> = device.ports.iter().map(port).collect();
         let excluded = |port: &PortReader| port.skip == Some(PmaSkip::Excluded);
         let all_excluded = !ports.is_empty() && ports.iter().all(excluded);
         let device_hw = class_dir(&device.name).join("hw_counters");

@@ -13,7 +13,6 @@ use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::reading::Reading;
 use socket::{Directory, WAITS};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 /// Where the sockets are.
 const DIRECTORY: [&str; 2] = ["run", "wpa_supplicant"];
@@ -68,10 +67,7 @@ fn words(facts: &mut Dot1xFacts) -> [(&'static str, &mut Option<String>); 5] {
 /// Facts of one answer.
 pub fn parse(text: &str) -> Reading<Dot1xFacts> {
     let mut facts = Dot1xFacts::default();
-    for line in text.lines() {
-        let Some((key, value)) = line.split_once('=') else {
-            continue;
-        };
+    for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
         if key == "suppPortStatus" {
             facts.authorized = match value {
                 "Authorized" => Some(true),
@@ -90,17 +86,13 @@ pub fn parse(text: &str) -> Reading<Dot1xFacts> {
 
 /// The same as text again, without addresses and names: what a capture keeps.
 pub fn text(facts: &Dot1xFacts) -> String {
-    let mut text = match facts.authorized {
-        Some(true) => "suppPortStatus=Authorized\n".to_string(),
-        Some(false) => "suppPortStatus=Unauthorized\n".to_string(),
-        None => String::new(),
-    };
-    for (key, value) in words(&mut facts.clone()) {
-        if let Some(value) = value {
-            let _ = writeln!(text, "{key}={value}");
-        }
-    }
-    text
+    let status = |yes| if yes { "Authorized" } else { "Unauthorized" };
+    let status = facts.authorized.map(|yes| status(yes).to_string());
+    let mut facts = facts.clone();
+    let words = words(&mut facts).map(|(key, word)| (key, word.take()));
+    let lines = [("suppPortStatus", status)].into_iter().chain(words);
+    let line = |(key, word): (&str, Option<String>)| Some(format!("{key}={}\n", word?));
+    lines.filter_map(line).collect()
 }
 
 /// A short printable word; nothing else comes out of an answer.

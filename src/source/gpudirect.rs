@@ -47,15 +47,11 @@ pub fn iommu_words(cmdline: &str) -> Vec<String> {
 fn efa_p2p(host: &Host) -> BTreeMap<String, String> {
     let mut providers = BTreeMap::new();
     for name in tree::names(host, rdma_port::CLASS).iter().take(MAX) {
-        let device = rdma_port::class_dir(name).join("device");
-        if !tree::exists(host, device.join("p2p")) {
-            continue;
-        }
-        let Some(bdf) = tree::canonical(host, &device).and_then(|path| identity::place(&path).pci)
-        else {
-            continue;
-        };
-        if let Reading::Value(text) = tree::read_text(host, pci_function_dir(bdf).join("p2p")) {
+        let dir = rdma_port::class_dir(name);
+        if tree::exists(host, dir.join("device/p2p"))
+            && let Some(bdf) = identity::pci_function(host, &dir)
+            && let Reading::Value(text) = tree::read_text(host, pci_function_dir(bdf).join("p2p"))
+        {
             providers.insert(bdf.to_string(), parse::clean(&text).unwrap_or_default());
         }
     }

@@ -35,8 +35,8 @@ pub fn enumerate(host: &Host) -> Vec<RdmaDevice> {
 /// Interfaces in this network namespace, by their function.
 fn interfaces(host: &Host) -> BTreeMap<Bdf, String> {
     let of_function = |name: String| {
-        let device = tree::canonical(host, netdev::class_dir(&name).join("device"))?;
-        Some((identity::place(&device).pci?, name))
+        let function = identity::pci_function(host, &netdev::class_dir(&name))?;
+        Some((function, name))
     };
     let names = tree::names(host, "sys/class/net").into_iter();
     names.filter_map(of_function).collect()

@@ -1,5 +1,8 @@
-//! Who an RDMA device is: PCI address, driver, kind of function. Pure; [`super::infiniband`] reads.
+//! Who an RDMA device is: PCI address, driver, kind of function. Pure but for [`pci_function`];
+//! [`super::infiniband`] reads.
 
+use super::tree;
+use crate::host::Host;
 use crate::observe::rdma::{Function, is_guid_set};
 use crate::units::{Bdf, DeviceKey};
 use std::path::{Component, Path};
@@ -44,6 +47,11 @@ pub fn place(path: &Path) -> Place {
         }
     }
     place
+}
+
+/// The PCI function behind a device's directory in a class, by its `device` link.
+pub fn pci_function(host: &Host, class_dir: &Path) -> Option<Bdf> {
+    place(&tree::canonical(host, class_dir.join("device"))?).pci
 }
 
 /// What the kernel's files tell about the driver; each may be missing.

@@ -68,8 +68,8 @@ impl PortReader {
                 Via::Netlink,
             ),
             None => (
-                parsed(host, &mut self.dir, "state", parse_state),
-                parsed(host, &mut self.dir, "phys_state", parse_phys_state),
+                self.parsed(host, "state", parse_state),
+                self.parsed(host, "phys_state", parse_phys_state),
                 Via::Sysfs,
             ),
         };
@@ -85,7 +85,7 @@ impl PortReader {
             return last.clone();
         }
         self.rate_age = 0;
-        let rate = parsed(host, &mut self.dir, "rate", parse_rate);
+        let rate = self.parsed(host, "rate", parse_rate);
         let hex = |file: &str| parse::hex(host, self.dir.path().join(file));
         let infiniband = self.layer == LinkLayer::Infiniband;
         let of_infiniband = |file: &str| infiniband.then(|| hex(file)).flatten();
@@ -105,20 +105,15 @@ impl PortReader {
         self.last = Some(facts.clone());
         facts
     }
-}
 
-/// Reads and parses a file of a port; a text that does not parse is malformed.
-fn parsed<T>(
-    host: &Host,
-    dir: &mut tree::Directory,
-    file: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Reading<T> {
-    dir.read_text(host, file).and_then(|text| {
-        let clean = || parse::clean(&text).unwrap_or_default();
-        let odd = || format!("{file}: unexpected text {:?}", clean());
-        Reading::parsed(parse(&text).ok_or_else(odd))
-    })
+    /// Reads and parses a file; a text that does not parse is malformed.
+    fn parsed<T>(&mut self, host: &Host, file: &str, parse: fn(&str) -> Option<T>) -> Reading<T> {
+        self.dir.read_text(host, file).and_then(|text| {
+            let clean = || parse::clean(&text).unwrap_or_default();
+            let odd = || format!("{file}: unexpected text {:?}", clean());
+            Reading::parsed(parse(&text).ok_or_else(odd))
+        })
+    }
 }
 
 #[cfg(test)]

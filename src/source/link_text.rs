@@ -24,10 +24,8 @@ pub fn parse_phys_state(text: &str) -> Option<PhysState> {
 fn numbered(text: &str, names: &str) -> Option<u32> {
     let (number, name) = text.split_once(':').unwrap_or((text, text));
     let number: Option<u32> = number.trim().parse().ok();
-    let named = (0..)
-        .zip(names.split('|'))
-        .find(|(_, known)| *known == name.trim());
-    let named = named.map(|(id, _)| id);
+    let named = names.split('|').position(|known| known == name.trim());
+    let named = named.map(|id| id as u32);
     match (number, named) {
         (Some(number), Some(named)) if number != named => None,
         (number, named) => number.or(named),

@@ -11,7 +11,7 @@ use nix::libc;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{LinkAddr, SetSockOpt, recvfrom};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -98,12 +98,12 @@ impl Listener {
     /// What came since the last call, oldest first, of these interfaces. Frames of other interfaces,
     /// and what is not a whole LLDPDU, are dropped.
     pub fn read(&mut self, names: &BTreeSet<String>) -> nix::Result<Vec<(String, Advertisement)>> {
-        let mut interfaces = Vec::new();
+        let mut interfaces = HashMap::new();
         for name in names {
             // One that is gone for a moment has no index.
             if let Ok(index) = if_nametoindex(name.as_str()) {
                 self.join(name, index);
-                interfaces.push((index as usize, name));
+                interfaces.insert(index as usize, name);
             }
         }
         let mut heard = Vec::new();
@@ -111,23 +111,16 @@ impl Listener {
         for _ in 0..MAX_FRAMES {
             let (length, from) = match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), &mut buffer) {
                 Ok((length, Some(from))) => (length, from),
-                Ok(_) | Err(Errno::EINTR) => continue,
-                Err(Errno::EAGAIN) => break,
                 // An interface that was joined went down; the next receive goes on.
-                Err(Errno::ENETDOWN) => continue,
+                Ok(_) | Err(Errno::EINTR | Errno::ENETDOWN) => continue,
+                Err(Errno::EAGAIN) => break,
                 Err(errno) => return Err(errno),
             };
-            let interface = interfaces
-                .iter()
-                .find(|(index, _)| *index == from.ifindex());
-            let Some((_, name)) = interface else {
-                continue;
-            };
-            let multicast = from.pkttype() == libc::PACKET_MULTICAST;
-            let lldpdu = buffer
-                .get(..length)
-                .filter(|frame| frame.len() <= MAX_LLDPDU);
-            if let Some(advertisement) = lldpdu.filter(|_| multicast).and_then(parse) {
+            if let Some(name) = interfaces.get(&from.ifindex())
+                && from.pkttype() == libc::PACKET_MULTICAST
+                && length <= MAX_LLDPDU
+                && let Some(advertisement) = buffer.get(..length).and_then(parse)
+            {
                 heard.push(((*name).clone(), advertisement));
             }
         }

@@ -36,20 +36,16 @@ pub fn uptime(host: &Host) -> Option<Millis> {
     let text = tree::read_text(host, "proc/uptime").into_value()?;
     let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
     // Beyond a century it is nonsense.
-    (0.0..4e9)
-        .contains(&seconds)
-        .then_some(Millis((seconds * 1000.0) as u64))
+    let is_sane = (0.0..4e9).contains(&seconds);
+    is_sane.then_some(Millis((seconds * 1000.0) as u64))
 }
 
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
     let facts = facts(host);
-    let (vendor, product) = (facts.vendor.as_deref(), facts.product.as_deref());
-    judge(
-        &cpuinfo(host),
-        vendor.unwrap_or_default(),
-        product.unwrap_or_default(),
-    )
+    let vendor = facts.vendor.unwrap_or_default();
+    let product = facts.product.unwrap_or_default();
+    judge(&cpuinfo(host), &vendor, &product)
 }
 
 /// The `hypervisor` flag exists on x86 only; elsewhere, and where it is hidden, the product tells.

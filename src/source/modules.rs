@@ -49,7 +49,6 @@ fn parse_line(line: &str) -> Option<(String, Module)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let name = words.first().filter(|_| words.len() >= 5)?;
     let state = words.get(4).map(|state| match *state {
-        "Live" => "live".to_string(),
         "Loading" => "coming".to_string(),
         "Unloading" => "going".to_string(),
         other => other.to_lowercase(),

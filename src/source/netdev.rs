@@ -1,7 +1,7 @@
 //! `/sys/class/net/<if>` (net/core/net-sysfs.c): the Ethernet side of RDMA ports, and of IPoIB.
 
 use crate::host::Host;
-use crate::observe::netdev::{Ipv4Facts, NetdevFacts};
+use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::{identity, parse, tree};
@@ -43,8 +43,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
     let new = || tree::Directory::new(path.clone());
     let dir = last.dir.get_or_insert_with(new);
     if !dir.begin(host) {
-        let device = tree::canonical(host, path.join("device"));
-        last.pci = device.and_then(|device| identity::place(&device).pci);
+        last.pci = identity::pci_function(host, &path);
     }
     let mut number = |file: &str| {
         let text = dir.read_text(host, file);
@@ -76,9 +75,7 @@ pub fn read(host: &Host, name: &str, last: &mut Last) -> NetdevFacts {
         lowers: lowers(host, name),
         pci: last.pci,
         driver: tree::link_name(host, path.join("device/driver")),
-        default_route: false,
-        ovs_route: None,
-        ipv4: Ipv4Facts::default(),
+        ..NetdevFacts::default()
     }
 }
 

@@ -22,20 +22,18 @@ struct Report {
     gpus: Option<u32>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Finding {
-    #[serde(default)]
     check: String,
-    #[serde(default)]
     reason: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Port {
-    #[serde(default)]
     rail: bool,
     rate_bits_per_second: Option<u64>,
-    #[serde(default)]
     driver: String,
 }
 
@@ -47,9 +45,8 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
     // Another version may mean something else by the same names.
     if report.schema != "selvage.dev/report/v1" {
         let schema: String = report.schema.chars().take(80).collect();
-        return Err(format!(
-            "not a report of selvage.dev/report/v1: its schema is {schema:?}"
-        ));
+        let why = format!("not a report of selvage.dev/report/v1: its schema is {schema:?}");
+        return Err(why);
     }
     let rails: Vec<&Port> = report.ports.iter().filter(|port| port.rail).collect();
     let rates = rails.iter().filter_map(|port| port.rate_bits_per_second);

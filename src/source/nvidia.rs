@@ -47,9 +47,8 @@ fn version(line: &str) -> Option<String> {
         let digits = word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         digits && matches!(lengths[..], [3 | 4, 2 | 3] | [3 | 4, 2 | 3, 2])
     };
-    line.split_ascii_whitespace()
-        .find(is_version)
-        .map(Into::into)
+    let mut words = line.split_ascii_whitespace();
+    words.find(is_version).map(Into::into)
 }
 
 /// A number among the parameters of the loaded driver.

@@ -55,10 +55,7 @@ fn parse_bridges(text: &str) -> Vec<String> {
 /// twice, the second time with bandwidths; of an `Error` line all keys count.
 pub fn parse_errors(text: &str) -> BTreeMap<String, u64> {
     let mut errors = BTreeMap::new();
-    for line in text.lines() {
-        let Some((name, rest)) = line.split_once(':') else {
-            continue;
-        };
+    for (name, rest) in text.lines().filter_map(|line| line.split_once(':')) {
         let name = name.trim();
         if name.is_empty() || name.starts_with("GPU") || name.contains('(') {
             continue;

@@ -71,9 +71,8 @@ fn is_own_port(host: &Host, name: &str) -> bool {
     };
     let number = |file: &str| parse::decimal::<u64>(host, dir.join(file));
     let other = ["device", "master", "bonding", "bridge", "tun_flags"];
-    !entries
-        .iter()
-        .any(|entry| other.contains(&entry.as_str()) || entry.starts_with("lower_"))
+    let is_other = |entry: &String| other.contains(&entry.as_str()) || entry.starts_with("lower_");
+    !entries.iter().any(is_other)
         && number("type").is_none_or(|kind| kind == ETHERNET)
         // The other end of a pair.
         && number("iflink").is_none_or(|peer| Some(peer) == number("ifindex"))
@@ -82,9 +81,8 @@ fn is_own_port(host: &Host, name: &str) -> bool {
 /// Hardware address, unless it is all zeros.
 fn address(host: &Host, name: &str) -> Option<String> {
     let text = parse::word(host, class_dir(name).join("address"))?;
-    text.chars()
-        .any(|c| c != '0' && c != ':')
-        .then(|| text.to_ascii_lowercase())
+    let is_set = text.chars().any(|c| c != '0' && c != ':');
+    is_set.then(|| text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

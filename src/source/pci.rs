@@ -86,9 +86,8 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
         // Few functions have such a class: ask the others for no more.
         let vendor = matches!(class >> 16, 0x03 | 0x12).then(vendor);
         unread |= *class == 0 || vendor == Some(None);
-        vendor
-            .flatten()
-            .is_some_and(|vendor| is_gpu(vendor, *class))
+        let vendor = vendor.flatten();
+        vendor.is_some_and(|vendor| is_gpu(vendor, *class))
     };
     let gpus = classes.iter().filter(|of| is_gpu(of));
     let mut gpus: Vec<Bdf> = gpus.map(|(bdf, _)| *bdf).collect();
@@ -141,10 +140,8 @@ fn bare(
     rdma: &[Bdf],
     distances: impl Fn(Bdf) -> BTreeMap<String, Distance>,
 ) -> BTreeMap<String, BareNic> {
-    let ids = rdma
-        .iter()
-        .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)));
-    let models: BTreeSet<String> = ids.collect();
+    let id = |bdf: &Bdf| pci_id(host, &pci_function_dir(*bdf));
+    let models: BTreeSet<String> = rdma.iter().filter_map(id).collect();
     let nics = others.iter().filter(|(_, class, nic)| {
         let carries_rdma = class >> 8 == INFINIBAND
             || RDMA_MAKERS.iter().any(|maker| nic.id.starts_with(maker))

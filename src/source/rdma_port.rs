@@ -1,8 +1,9 @@
 //! Ports of an RDMA device: link layer, network device, which counter directories exist.
 
 use crate::host::Host;
-use crate::observe::rdma::{LinkLayer, RdmaPort};
+use crate::observe::rdma::{LinkLayer, PortState, RdmaPort};
 use crate::observe::reading::{Fault, Reading};
+use crate::source::link_text::parse_state;
 use crate::source::{identity, netdev, parse, tree};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,14 @@ pub fn port_dir(device: &str, port: u32) -> PathBuf {
     class_dir(device).join("ports").join(port.to_string())
 }
 
+/// State of a port's link, by its file.
+pub fn state(host: &Host, device: &str, port: u32) -> Reading<PortState> {
+    let path = port_dir(device, port).join("state");
+    let odd = || format!("/{}: not a port state", path.display());
+    let parsed = |text: String| Reading::parsed(parse_state(&text).ok_or_else(odd));
+    tree::read_text(host, &path).and_then(parsed)
+}
+
 /// All ports of a device, by number. `parent`: the network device that soft RoCE names. Every
 /// device has a port 1: where none is listed, that one stands there with nothing known of it, and
 /// the fault tells why.
@@ -35,22 +44,17 @@ pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> (Vec<RdmaPort>,
     let mut numbers: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     numbers.truncate(MAX_PORTS);
+    let none = || Fault::other(format!("{}: no port is listed", dir.display()));
     let fault = match listed {
         Reading::Failed(fault) => Some(fault),
-        _ if numbers.is_empty() => Some(Fault::other(format!(
-            "{}: no port is listed",
-            dir.display()
-        ))),
-        _ => None,
+        _ => numbers.is_empty().then(none),
     };
     if fault.is_some() {
         numbers = vec![1];
     }
     let only = numbers.len() == 1;
-    let ports = (numbers.into_iter())
-        .map(|number| port(host, device, number, only, parent))
-        .collect();
-    (ports, fault)
+    let port = |number| port(host, device, number, only, parent);
+    (numbers.into_iter().map(port).collect(), fault)
 }
 
 fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>) -> RdmaPort {
@@ -83,13 +87,10 @@ fn gid_netdev(host: &Host, device: &str, dir: &Path, layer: LinkLayer) -> Option
     }
     let ndevs = dir.join("gid_attrs/ndevs");
     let name = (0..NDEV_SLOTS).find_map(|slot| parse::name(host, ndevs.join(slot.to_string())))?;
-    let card = |dir: PathBuf| {
-        let path = tree::canonical(host, dir.join("device"))?;
-        Some(identity::place(&path).pci?.slot())
-    };
+    let function = |dir: PathBuf| identity::pci_function(host, &dir);
     // Bonds and VLANs hang on no card, soft RDMA neither.
-    let cards = card(class_dir(device)).zip(card(netdev::class_dir(&name)));
-    let differ = cards.is_some_and(|(ours, theirs)| ours != theirs);
+    let functions = function(class_dir(device)).zip(function(netdev::class_dir(&name)));
+    let differ = functions.is_some_and(|(ours, theirs)| ours.slot() != theirs.slot());
     (!differ).then_some(name)
 }
 

@@ -27,10 +27,7 @@ pub fn ethtool(host: &Host, name: &str) -> Reading<EthtoolFacts> {
     tree::read_text(host, ethtool_path(name)).map(|text| {
         let mut driver = "";
         let mut stats = Vec::new();
-        for line in text.lines() {
-            let Some((key, value)) = line.rsplit_once(':') else {
-                continue;
-            };
+        for (key, value) in text.lines().filter_map(|line| line.rsplit_once(':')) {
             let (key, value) = (key.trim(), value.trim());
             if key == "driver" {
                 driver = value;

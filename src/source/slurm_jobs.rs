@@ -35,10 +35,9 @@ pub fn owner_of(host: &Host, pid: u32) -> Option<ProcessOwner> {
 pub fn running(host: &Host) -> BTreeMap<u32, u32> {
     let mut jobs = BTreeMap::new();
     for pid in processes::pids(host).into_value().unwrap_or_default() {
-        let Some(job) = text(host, pid, "cgroup").as_deref().and_then(job_of) else {
-            continue;
-        };
-        if jobs.get(&job).is_none_or(|user| *user == 0) {
+        if let Some(job) = text(host, pid, "cgroup").as_deref().and_then(job_of)
+            && jobs.get(&job).is_none_or(|user| *user == 0)
+        {
             let status = text(host, pid, "status");
             jobs.insert(job, status.as_deref().and_then(user_of).unwrap_or(0));
         }

@@ -80,10 +80,13 @@ const MAX_KEPT: usize = 1024;
 static KEPT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
 /// How many files may be kept open.
-static MAY_KEEP: LazyLock<usize> = LazyLock::new(|| {
+static MAY_KEEP: LazyLock<usize> = LazyLock::new(|| may_open(4, MAX_KEPT));
+
+/// How many files may be open for one purpose: the process's limit, divided, and `most` at most.
+pub fn may_open(divisor: u64, most: usize) -> usize {
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
-    usize::try_from(limit / 4).map_or(MAX_KEPT, |quarter| quarter.min(MAX_KEPT))
-});
+    usize::try_from(limit / divisor).map_or(most, |files| files.min(most))
+}
 
 /// Device, inode and moment of the last change of a directory.
 type Identity = (u64, u64, i64, i64);
@@ -93,7 +96,7 @@ type Identity = (u64, u64, i64, i64);
 /// Each round of reads begins with [`Directory::begin`], which starts over if another directory is at
 /// the path now, or entries came, went or were replaced. sysfs does not stamp its directories, and need
 /// not: a file of a device that is gone answers ENODEV, and is then opened by its path.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Directory {
     path: PathBuf,
     identity: Option<Identity>,
@@ -106,9 +109,7 @@ impl Directory {
     pub fn new(path: PathBuf) -> Self {
         Directory {
             path,
-            identity: None,
-            names: None,
-            files: BTreeMap::new(),
+            ..Directory::default()
         }
     }
 
@@ -119,18 +120,12 @@ impl Directory {
 
     /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
     pub fn begin(&mut self, host: &Host) -> bool {
-        let meta = match std::fs::metadata(host.path(&self.path)) {
-            Ok(meta) => meta,
-            Err(error) => {
-                *self = Directory::new(std::mem::take(&mut self.path));
-                self.names = (error.kind() == io::ErrorKind::NotFound).then(Vec::new);
-                return false;
-            }
-        };
-        let identity = identity(&meta);
+        let meta = std::fs::metadata(host.path(&self.path));
+        let identity = meta.as_ref().ok().and_then(identity);
         let stands = identity.is_some() && identity == self.identity;
         if !stands {
-            self.names = None;
+            let gone = meta.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            self.names = gone.then(Vec::new);
             self.files.clear();
         }
         self.identity = identity;
@@ -255,10 +250,7 @@ pub fn list(host: &Host, path: impl AsRef<Path>) -> Reading<Vec<String>> {
         host.check_errno(&path)?;
         host.check_inside(|| std::fs::canonicalize(&path))?;
         let mut names = Vec::new();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one lister of kernel directories"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the one lister of kernel files")]
         for entry in std::fs::read_dir(&path)? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
@@ -306,6 +298,19 @@ pub fn inode(host: &Host, path: impl AsRef<Path>) -> Option<u64> {
 /// Whether something exists at a path below the root.
 pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
     std::fs::symlink_metadata(noted(host, path)).is_ok()
+}
+
+/// Bytes of what a container names by its own absolute path; absent where nothing is there. Only a regular
+/// file is read: links below another root point out of it, and still are the container's own.
+pub fn read_regular(host: &Host, path: &str, limit: usize) -> Reading<Vec<u8>> {
+    let path = path.trim_start_matches('/');
+    if path.is_empty() || !exists(host, path) {
+        return Reading::Absent;
+    }
+    match is_file(host, path) {
+        true => read_bytes(host, path, limit),
+        false => Reading::malformed("not a regular file"),
+    }
 }
 
 /// Whether a regular file, or a link to one, is at a path below the root: one that can be read

@@ -19,9 +19,7 @@ use crate::glob::{self, Glob};
 use crate::host::Host;
 use crate::observe::pod::{PodFacts, is_gpu_resource};
 use crate::observe::reading::Reading;
-use crate::observe::traffic::{
-    GpuPod, Moved, NetCounters, NodeRdma, PodQps, PodTraffic, TrafficLook,
-};
+use crate::observe::traffic::{GpuPod, NetCounters, NodeRdma, PodQps, PodTraffic, TrafficLook};
 use crate::source::device_checkpoint::Allocations;
 use crate::source::pod_processes::{self, PodPids, net};
 use crate::source::rdma_port::class_dir;
@@ -131,9 +129,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
                 continue;
             }
             let mut traffic = self.traffic_of(host, uid, pod, &pids, node_namespace, now);
-            if traffic.unreadable.is_none() {
-                traffic.unreadable.clone_from(&blind);
-            }
+            traffic.unreadable = traffic.unreadable.or_else(|| blind.clone());
             pods.insert(uid.clone(), traffic);
         }
         let node = self.queue_pairs(host, &mut pods, threshold, now);
@@ -185,9 +181,8 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             return traffic;
         }
         let identity = namespaces.keys().copied().take(MAX_NAMESPACES).collect();
-        let moved: Option<(Millis, Moved)> =
-            self.traffic
-                .step(uid, identity, now, sum, NetCounters::since);
+        let rates = &mut self.traffic;
+        let moved = rates.step(uid, identity, now, sum, NetCounters::since);
         if let Some((from, moved)) = moved {
             traffic.from = Some(from);
             traffic.per_second = Some(moved.over(now.since(from)));
@@ -231,7 +226,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
             devices: devices.into_iter().map(|d| (d.name, d.qps)).collect(),
             exclusive,
             unknown: None,
-            listed_at: self.listing.as_ref().map(Listing::at),
+            listed_at: self.listing.as_ref().map(|listing| listing.at),
         }
     }
 
@@ -251,11 +246,10 @@ impl<V: RdmaView + Default> TcpWatch<V> {
                 self.restricted.insert(device.clone());
                 moved = rdma_traffic::read(host, &device, ports, false);
             }
+            let gained = |now: &u64, then: &u64| now.checked_sub(*then);
             if let Reading::Value(bytes) = moved
                 && let Some((from, gain)) =
-                    (self.moved).step(&device, Vec::new(), now, bytes, |now, then| {
-                        now.checked_sub(*then)
-                    })
+                    (self.moved).step(&device, Vec::new(), now, bytes, gained)
             {
                 #[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
                 let rate = gain as f64 / now.since(from).as_secs_f64().max(0.001);

@@ -38,7 +38,8 @@ pub(super) fn needed(devices: &[Device], busy: &Busy, any_process: bool) -> bool
 /// Queue pairs by pod, as listed once.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    at: Millis,
+    /// When it was taken.
+    pub at: Millis,
     devices: Vec<Device>,
     by_pod: BTreeMap<String, OwnedQps>,
     owners: BTreeSet<u32>,
@@ -116,11 +117,6 @@ impl Listing {
                 owned.devices.push(device.name.clone());
             }
         }
-    }
-
-    /// When it was taken.
-    pub fn at(&self) -> Millis {
-        self.at
     }
 
     /// Number of ports of a device.

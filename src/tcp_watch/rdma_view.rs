@@ -5,7 +5,7 @@ use crate::observe::snapshot::NetnsMode;
 use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::netlink::{Answer, NetlinkError};
-use crate::source::replay::{self, QueuePairs};
+use crate::source::replay::{self, DeviceQueuePairs, QueuePairs};
 
 /// One device, with the numbers that cost no firmware command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,24 +120,21 @@ impl RdmaView for Netlink {
         if let Some(recorded) = self.recorded() {
             return Ok(recorded_pairs(&recorded, &device.name));
         }
-        let got = self
-            .client()
-            .and_then(|client| client.queue_pairs(device.index, &device.name));
+        let client = self.client();
+        let got = client.and_then(|client| client.queue_pairs(device.index, &device.name));
         self.asked("queue pairs", got)
     }
 }
 
 fn recorded_devices(recorded: &QueuePairs) -> Vec<Device> {
-    let numbered = recorded.devices.iter().zip(0..);
-    numbered
-        .map(|(device, index)| Device {
-            index,
-            name: device.name.clone(),
-            ports: device.ports,
-            qps: u64::try_from(device.connected.len()).unwrap_or(u64::MAX),
-            contexts: None,
-        })
-        .collect()
+    let device = |(device, index): (&DeviceQueuePairs, u32)| Device {
+        index,
+        name: device.name.clone(),
+        ports: device.ports,
+        qps: device.connected.len() as u64,
+        contexts: None,
+    };
+    recorded.devices.iter().zip(0..).map(device).collect()
 }
 
 fn recorded_pairs(recorded: &QueuePairs, name: &str) -> Vec<QueuePair> {

@@ -1,6 +1,6 @@
 //! Turns the bytes of an output, in pieces of any size, into runs.
 
-use super::table::{self, Layout, RowText};
+use super::table::{self, Cell, Layout, RowText};
 use crate::observe::bench::{BenchLog, Collective, Measurement, Row, Run};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -110,10 +110,8 @@ impl Reader {
         let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
         let program = after("Collective test starting:").or(after("Collective test concluded:"));
         // RCCL prints colons.
-        let is_parameters = text.contains("minBytes")
-            && ["nThread ", "nThreads: "]
-                .iter()
-                .any(|mark| text.contains(mark));
+        let has_threads = text.contains("nThread ") || text.contains("nThreads: ");
+        let is_parameters = text.contains("minBytes") && has_threads;
         if let Some(rank) = after("Rank ").and_then(table::rank) {
             self.begin_header();
             self.run.separate |= !self.listed.insert((rank.group, rank.rank));
@@ -208,9 +206,8 @@ impl Reader {
         let Layout { more, cpu_time } = self.layout;
         let stride = 4 + more;
         let sides = || cells.chunks(stride).take(2);
-        let measured: Vec<_> = sides()
-            .map(|cells| table::side(cells).filter(|_| cells.len() == stride))
-            .collect();
+        let whole = |cells: &[Cell]| table::side(cells).filter(|_| cells.len() == stride);
+        let measured: Vec<_> = sides().map(whole).collect();
         let fits = |(micros, side): &(f64, Measurement)| {
             cpu_time || table::consistent(*size, *micros, side)
         };

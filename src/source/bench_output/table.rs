@@ -100,9 +100,8 @@ pub(super) fn row(text: &str) -> Option<RowText> {
 
 /// Whether a text is nothing but cells, as what is left of a row that was cut.
 pub(super) fn is_continuation(text: &str) -> bool {
-    unwrapped(text)
-        .split_whitespace()
-        .all(|word| cell(word).is_some())
+    let text = unwrapped(text);
+    text.split_whitespace().all(|word| cell(word).is_some())
 }
 
 fn cell(word: &str) -> Option<Cell> {
@@ -123,11 +122,7 @@ pub(super) fn before_nccl(text: &str, nccl: usize) -> String {
     let prefix = NCCL.as_ref().and_then(|nccl| nccl.captures(text));
     let part = |group| prefix.as_ref()?.get(group).map(|part| part.as_str());
     let digits = part(2).filter(|digits| cell(digits).is_some());
-    format!(
-        "{}{}",
-        part(1).unwrap_or_default(),
-        digits.unwrap_or_default()
-    )
+    part(1).into_iter().chain(digits).collect()
 }
 
 /// Blanks in place of what others put around a line.

@@ -17,18 +17,10 @@ const MAX: usize = 256 << 10;
 pub(crate) fn read(host: &Host, environment: &Environment) -> StorageFacts {
     let variable = environment.get("CUFILE_ENV_PATH_JSON");
     let path = variable.filter(|path| !path.is_empty()).unwrap_or(DEFAULT);
-    let relative = path.trim_start_matches('/');
-    let compat_mode = if relative.is_empty() || !tree::exists(host, relative) {
-        Reading::Absent
-    } else if tree::is_file(host, relative) {
-        tree::read_bytes(host, relative, MAX)
-            .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)))
-    } else {
-        Reading::malformed("not a regular file")
-    };
+    let file = tree::read_regular(host, path, MAX);
     StorageFacts {
         path: path.to_string(),
-        compat_mode,
+        compat_mode: file.and_then(|bytes| parse(&String::from_utf8_lossy(&bytes))),
         nodes: nodes::nvidia_fs(host),
     }
 }

@@ -81,15 +81,12 @@ fn recorded(host: &Host) -> Reading<Vec<Interface>> {
         let carrier = parse::word(host, class_dir(name).join("carrier"));
         flags.is_some_and(|flags| flags & 1 != 0) && carrier.as_deref() == Some("1")
     };
-    names(host).map(|names| {
-        let names = names.into_iter();
-        let interfaces = names.map(|name| Interface {
-            running: is_running(&name),
-            addresses: addresses(&name),
-            name,
-        });
-        interfaces.collect()
-    })
+    let interface = |name: String| Interface {
+        running: is_running(&name),
+        addresses: addresses(&name),
+        name,
+    };
+    names(host).map(|names| names.into_iter().map(interface).collect())
 }
 
 #[cfg(test)]

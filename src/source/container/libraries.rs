@@ -55,10 +55,8 @@ pub(crate) fn find(
         cache: cache.value().map(|c| parse_cache(c)).unwrap_or_default(),
         arch: machine::arch(host),
     };
-    let names = names.iter();
-    names
-        .map(|name| (name.clone(), search.library(name)))
-        .collect()
+    let found = |name: &String| (name.clone(), search.library(name));
+    names.iter().map(found).collect()
 }
 
 fn absolute(directories: impl Iterator<Item = String>) -> Vec<String> {
@@ -123,22 +121,14 @@ impl Search<'_> {
         }
         let mut rejected = Library::Missing;
         for path in candidates {
-            let relative = path.trim_start_matches('/');
-            if relative.is_empty() || !tree::exists(self.host, relative) {
-                continue;
-            }
-            let contents = match tree::is_file(self.host, relative) {
-                true => tree::read_bytes(self.host, relative, MAX_LIBRARY),
-                // Links below another root point out of it, and still are the container's own.
-                false => Reading::malformed("not a regular file"),
-            };
-            let why = match contents {
+            let why = match tree::read_regular(self.host, &path, MAX_LIBRARY) {
+                Reading::Absent => continue,
                 Reading::Value(file) => match objection(&file, self.arch.as_deref()) {
                     None => return (Library::Usable { path }, file),
                     Some(why) => why,
                 },
                 Reading::Failed(fault) => fault.detail,
-                _ => "cannot be read".into(),
+                Reading::NotObservable => "cannot be read".into(),
             };
             // The loader skips a library of another machine and stops at a broken one: report the
             // first that it would meet.
@@ -170,17 +160,14 @@ pub fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
         Some("aarch64") => abi::EM_AARCH64,
         _ => header.e_machine,
     };
-    if header.class != Class::ELF64 {
-        Some("a 32-bit library".into())
-    } else if header.endianness != AnyEndian::Little {
-        Some("a big-endian library".into())
-    } else if header.e_type != abi::ET_DYN {
-        Some("not a shared library".into())
-    } else {
-        let name = elf::to_str::e_machine_to_human_str(header.e_machine);
-        let name = name.unwrap_or("another machine");
-        (header.e_machine != wanted).then(|| format!("built for {name}"))
-    }
+    let built_for = || elf::to_str::e_machine_to_human_str(header.e_machine);
+    Some(match header.e_machine {
+        _ if header.class != Class::ELF64 => "a 32-bit library".into(),
+        _ if header.endianness != AnyEndian::Little => "a big-endian library".into(),
+        _ if header.e_type != abi::ET_DYN => "not a shared library".into(),
+        machine if machine == wanted => return None,
+        _ => format!("built for {}", built_for().unwrap_or("another machine")),
+    })
 }
 
 /// What a library asks of the loader.

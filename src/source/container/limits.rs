@@ -43,12 +43,11 @@ fn memlock(limits: &str) -> Reading<Option<u64>> {
 
 /// The rest of the line that begins with `name`, parsed.
 fn field<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Reading<T> {
-    match text.lines().find_map(|line| line.strip_prefix(name)) {
-        None => Reading::Absent,
-        Some(rest) => Reading::parsed(
-            parse(rest).ok_or_else(|| format!("{name} unexpected value {:?}", rest.trim())),
-        ),
-    }
+    let Some(rest) = text.lines().find_map(|line| line.strip_prefix(name)) else {
+        return Reading::Absent;
+    };
+    let odd = || format!("{name} unexpected value {:?}", rest.trim());
+    Reading::parsed(parse(rest).ok_or_else(odd))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use crate::host::Host;
 use crate::observe::container::{SeenDevice, SeenPort};
-use crate::observe::rdma::{PortState, RdmaDevice, RdmaPort, true_rate};
+use crate::observe::rdma::{RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::{Fault, Reading};
-use crate::source::link_text::{parse_rate, parse_state};
+use crate::source::link_text::parse_rate;
 use crate::source::netdev::class_dir;
-use crate::source::rdma_port::port_dir;
+use crate::source::rdma_port::{self, port_dir};
 use crate::source::{gids, parse, tree};
 use crate::units::BitsPerSec;
 use nix::fcntl::OFlag;
@@ -51,7 +51,7 @@ pub(crate) fn read(host: &Host, device: RdmaDevice, slot: Option<u32>) -> SeenDe
     let ports = device.ports.iter().map(|port| SeenPort {
         number: port.number,
         link_layer: port.link_layer,
-        state: state(host, &port_dir(name, port.number).join("state")),
+        state: rdma_port::state(host, name, port.number),
         rate: rate(host, &device, port),
         gids: gids::read(host, &device, port.number),
         asked: slot.map_or(Reading::NotObservable, |slot| {
@@ -63,11 +63,6 @@ pub(crate) fn read(host: &Host, device: RdmaDevice, slot: Option<u32>) -> SeenDe
         node,
         device,
     }
-}
-
-fn state(host: &Host, path: &Path) -> Reading<PortState> {
-    let odd = || format!("/{}: not a port state", path.display());
-    tree::read_text(host, path).and_then(|text| Reading::parsed(parse_state(&text).ok_or_else(odd)))
 }
 
 /// A port's rate; for a RoCE port without one of its own, that of its network device.
@@ -86,9 +81,7 @@ pub(crate) fn gpus(host: &Host) -> Reading<u32> {
     let nodes = count(host, "dev", "nvidia");
     match (&nodes, tree::list(host, "proc/driver/nvidia/gpus")) {
         (Reading::Value(1..), _) => nodes,
-        (_, Reading::Value(names)) => {
-            Reading::Value(u32::try_from(names.len()).unwrap_or(u32::MAX))
-        }
+        (_, Reading::Value(names)) => Reading::Value(names.len().try_into().unwrap_or(u32::MAX)),
         _ if tree::exists(host, "dev/kfd") => count(host, "dev/dri", "renderD"),
         _ => nodes,
     }

@@ -14,10 +14,8 @@ pub(crate) fn read(
     settings: &[&'static str],
 ) -> BTreeMap<String, Reading<()>> {
     let mut found = BTreeMap::new();
-    for name in settings {
-        let Some(setting) = environment.nccl(name) else {
-            continue;
-        };
+    let set = settings.iter().map(|name| (name, environment.nccl(name)));
+    for (name, setting) in set.filter_map(|(name, setting)| Some((name, setting?))) {
         let reading = match setting.value.strip_prefix('/') {
             None if setting.value.is_empty() => Reading::Absent,
             None => continue,

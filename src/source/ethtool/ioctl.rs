@@ -60,9 +60,8 @@ fn ask(socket: BorrowedFd<'_>, interface: &str, request: &mut [u8]) -> nix::Resu
 
 /// Writes `head` at the start of a zeroed request of so many bytes.
 fn request(head: &[u8], len: usize) -> Vec<u8> {
-    let mut request = vec![0; len.max(head.len())];
-    let (start, _) = request.split_at_mut(head.len());
-    start.copy_from_slice(head);
+    let mut request = head.to_vec();
+    request.resize(len.max(head.len()), 0);
     request
 }
 

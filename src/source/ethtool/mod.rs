@@ -37,12 +37,8 @@ pub fn read(interface: &str) -> Reading<EthtoolFacts> {
 /// # Errors
 /// What the kernel answered; `EAGAIN` if the list changed under the read.
 pub fn dump(interface: &str) -> nix::Result<(String, Vec<(String, u64)>)> {
-    let owned = socket(
-        AddressFamily::Inet,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let owned = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
     let fd = owned.as_fd();
     let driver = ioctl::driver(fd, interface)?;
     let count = ioctl::count(fd, interface)?;

@@ -80,12 +80,9 @@ impl FirmwareReport {
             (self.severity, self.is_pcie) = (severity.to_string(), false);
         } else if let Some(device) = body.strip_prefix("device_id: ")
             && std::mem::take(&mut self.is_pcie)
-            && matches!(&*self.severity, "fatal" | "recoverable")
+            && let severity @ ("fatal" | "recoverable") = &*self.severity
         {
-            let text = format!(
-                "{number}{REPORTED} {} PCIe error of {device}",
-                self.severity
-            );
+            let text = format!("{number}{REPORTED} {severity} PCIe error of {device}");
             let (device, _) = take_address(device)?;
             let mut event = KernelEvent::new(What::Note(Note::AerUncorrected), &text);
             event.pci = Some(slot(&device));

@@ -69,14 +69,10 @@ impl Assembler {
             }
             Some(event) => emit(&event, line),
             None => {
-                let start = gpu::probe_report_start(text);
-                self.report = start
-                    .map(|pci| Report {
-                        pci,
-                        lines: line.to_owned(),
-                        left: REPORT_REACH,
-                    })
-                    .or(self.report.take());
+                if let Some(pci) = gpu::probe_report_start(text) {
+                    let (lines, left) = (line.to_owned(), REPORT_REACH);
+                    self.report = Some(Report { pci, lines, left });
+                }
             }
         }
     }

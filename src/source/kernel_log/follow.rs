@@ -136,26 +136,18 @@ impl KmsgFollower {
     ) -> Result<(), FollowError> {
         loop {
             let input = self.input.next().map_err(|source| self.failed(source))?;
-            let item = match input {
+            let mut item = None;
+            match input {
                 Input::Empty => break,
-                Input::Overrun => {
-                    self.overrun = true;
-                    None
-                }
-                Input::Lost => {
-                    self.lost += 1;
-                    None
-                }
-                Input::Restarted => {
-                    self.seen_through = self.reached.and_then(|place| place.last_seq);
-                    None
-                }
-                Input::Record { text, fresh } => self.record(&text, fresh, now_us),
+                Input::Overrun => self.overrun = true,
+                Input::Lost => self.lost += 1,
+                Input::Restarted => self.seen_through = self.reached.and_then(|at| at.last_seq),
+                Input::Record { text, fresh } => item = self.record(&text, fresh, now_us),
                 Input::Message(message) => {
                     let from = (message.priority >> 3, None);
-                    self.message(message.place, from, &message.text, false, now_us)
+                    item = self.message(message.place, from, &message.text, false, now_us);
                 }
-            };
+            }
             if std::mem::take(&mut self.rebooted) {
                 deliver(Delivery::Rebooted);
             }

@@ -105,15 +105,11 @@ impl RecordInput for Device {
 /// What one read gave, if it may be a record: those begin with a number.
 fn record(bytes: &[u8]) -> io::Result<Input> {
     if !bytes.first().is_some_and(u8::is_ascii_digit) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "it is not a kernel log",
-        ));
+        let why = "it is not a kernel log";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    Ok(Input::Record {
-        text: lossy(bytes),
-        fresh: false,
-    })
+    let (text, fresh) = (lossy(bytes), false);
+    Ok(Input::Record { text, fresh })
 }
 
 /// The device's errors that are not failures (Documentation/ABI/testing/dev-kmsg).
@@ -207,19 +203,20 @@ impl GrowingFile {
         Ok(true)
     }
 
-    /// Whether the path now holds another file, or this one was cut: it is read from its start.
-    fn restarted(&mut self) -> io::Result<bool> {
+    /// At the end of what is there. Where the path now holds another file, or this one was cut, it is
+    /// read from its start.
+    fn restart(&mut self) -> io::Result<Input> {
         // Between removal and replacement the open file may still grow; a pipe is not a log.
         let now = std::fs::metadata(&self.path).ok();
         let Some(now) = now.filter(std::fs::Metadata::is_file) else {
-            return Ok(false);
+            return Ok(Input::Empty);
         };
         let same = (now.dev(), now.ino()) == self.identity;
-        if !same || self.rewritten || now.len() < self.offset {
-            *self = Self::new(&self.path, open_file(&self.path)?)?;
-            return Ok(true);
+        if same && !self.rewritten && now.len() >= self.offset {
+            return Ok(Input::Empty);
         }
-        Ok(false)
+        *self = Self::new(&self.path, open_file(&self.path)?)?;
+        Ok(Input::Restarted)
     }
 }
 
@@ -230,10 +227,7 @@ impl RecordInput for GrowingFile {
                 return Ok(input);
             }
             if !self.read_more()? {
-                return Ok(match self.restarted()? {
-                    true => Input::Restarted,
-                    false => Input::Empty,
-                });
+                return self.restart();
             }
         }
     }

@@ -99,20 +99,12 @@ impl<'a> Lines<'a> {
             let old = self.lines.iter().rposition(|line| line.ts_us <= ts_us);
             return old.map(|old| old + 1);
         };
-        let mut same = 0;
-        let mut last = None;
-        for (i, line) in self.lines.iter().enumerate() {
-            // Most lines differ in their stamp. Stamps need not rise from line to line.
-            if line.ts_us == ts_us && fnv1a(line.whole) == mark.hash {
-                same += 1;
-                last = Some(i + 1);
-                if same == mark.count {
-                    break;
-                }
-            }
-        }
+        // Most lines differ in their stamp. Stamps need not rise from line to line.
+        let is_same = |line: &Line<'_>| line.ts_us == ts_us && fnv1a(line.whole) == mark.hash;
+        let same = self.lines.iter().zip(1..).filter(|(line, _)| is_same(line));
+        let (found, (_, next)) = (1..).zip(same.take(mark.count as usize)).last()?;
         // Of several, some may have left the ring.
-        last.filter(|_| same == mark.count || all)
+        (found == mark.count || all).then_some(next)
     }
 
     /// The messages from a line on, without those stamped before `floor_us`.
@@ -122,16 +114,13 @@ impl<'a> Lines<'a> {
         let mut open: Option<(&[u8], String)> = None;
         for (i, line) in self.lines.iter().enumerate() {
             let hash = fnv1a(line.whole);
-            let count = seen.entry(hash).or_default();
-            *count += 1;
+            let equal = seen.entry(hash).or_default();
+            *equal += 1;
             if i < from || line.ts_us < floor_us {
                 continue;
             }
-            let mark = LineMark {
-                hash,
-                count: *count,
-            };
-            let place = Place::marked(mark, line.ts_us);
+            let count = *equal;
+            let place = Place::marked(LineMark { hash, count }, line.ts_us);
             let text = String::from_utf8_lossy(line.text);
             if let Some((prefix, first)) = &open
                 && *prefix == line.prefix

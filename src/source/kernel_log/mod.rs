@@ -35,12 +35,9 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
         return None;
     }
     // The open driver's first releases (515) put no colon before the name of a function.
-    let nvrm = message.strip_prefix("NVRM: ").or_else(|| {
-        message
-            .strip_prefix("NVRM ")
-            .filter(|rest| !rest.starts_with("Xid"))
-    });
-    if let Some(after) = nvrm {
+    let bare = message.strip_prefix("NVRM ");
+    let bare = bare.filter(|rest| !rest.starts_with("Xid"));
+    if let Some(after) = message.strip_prefix("NVRM: ").or(bare) {
         return gpu::nvrm(after, message);
     }
     let line = message.lines().next()?;

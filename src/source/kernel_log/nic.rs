@@ -16,34 +16,28 @@ fn is_nic(driver: &str) -> bool {
 /// device, `ens1np0: Link up`.
 pub fn named(line: &str) -> Option<Origin<'_>> {
     let (head, rest) = line.split_once(": ")?;
-    let mut words = head.split(' ');
-    if words.clone().any(|word| take_address(word).is_some()) {
+    let words: Vec<&str> = head.split(' ').take(4).collect();
+    if words.iter().any(|word| take_address(word).is_some()) {
         return None;
     }
-    let first = words.next()?;
-    let name = words.next();
     // ib_core's devices speak for themselves; but for links, only EFA's command layer is known.
-    let driver = match first.split_once('.').map_or(first, |(base, _)| base) {
+    let driver = match head.split(['.', ' ']).next()? {
         "infiniband" => "efa",
         driver => driver,
     };
-    let of = |driver, name| Origin {
+    let (driver, name) = match words[..] {
+        [_, name] | [_, _, name] if is_nic(driver) => (driver, name),
+        [name] if is_interface(name) && matches!(rest, "Link up" | "Link down") => {
+            ("mlx5_core", name)
+        }
+        _ => return None,
+    };
+    Some(Origin {
         driver,
         address: None,
         name: Some(name),
         rest: rest.trim_start(),
-    };
-    match name {
-        Some(name) if is_nic(driver) => match (words.next(), words.next()) {
-            (None, _) => Some(of(driver, name)),
-            (Some(interface), None) => Some(of(driver, interface)),
-            _ => None,
-        },
-        None if is_interface(first) && matches!(rest, "Link up" | "Link down") => {
-            Some(of("mlx5_core", first))
-        }
-        _ => None,
-    }
+    })
 }
 
 /// What ends trouble: mlx5's first words when it starts a device, after a probe or a reset, and that a
@@ -96,12 +90,10 @@ pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> O
     if has_cooled(origin) {
         return None;
     }
-    let known = if driver.is_empty() {
-        "mlx5_core"
-    } else {
-        driver
+    let lists = match driver {
+        "" => PHRASES.drivers.get("mlx5_core")?,
+        driver => PHRASES.drivers.get(driver)?,
     };
-    let lists = PHRASES.drivers.get(known)?;
     let own = |list| first(PHRASES.notes.get(list)?, &body);
     let common = || {
         let stuck = origin.rest.starts_with("NETDEV WATCHDOG");

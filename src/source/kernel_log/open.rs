@@ -72,11 +72,9 @@ pub(super) fn open_log(
     options: &FollowOptions,
 ) -> Result<(Way, Box<dyn RecordInput>), FollowError> {
     use io::ErrorKind::{NotFound, PermissionDenied};
-    let by_syslog = |what: String| {
-        let opened = syslog(options.place().unwrap_or_default());
-        opened
-            .map(|ring| (Way::Syslog, ring))
-            .map_err(|source| FollowError { what, source })
+    let by_syslog = |what: String| match syslog(options.place().unwrap_or_default()) {
+        Ok(ring) => Ok((Way::Syslog, ring)),
+        Err(source) => Err(FollowError { what, source }),
     };
     if options.way == Some(Way::Syslog) {
         return by_syslog(format!("read {SYSLOG}"));

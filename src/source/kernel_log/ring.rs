@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::input::{Input, RecordInput};
-use super::lines::{Lines, Message};
+use super::lines::Lines;
 use super::state::Place;
 
 /// Bytes of the log's end that are read first: the lines of a quiet second many times over.
@@ -76,19 +76,15 @@ impl Ring {
                     lines.messages(0, self.floor_us)
                 }
             };
-            self.take(messages);
+            for message in messages {
+                self.place = message.place;
+                self.floor_us = self.floor_us.max(message.ts_us);
+                self.news.push_back(Input::Message(message));
+            }
             if size > FIRST {
                 self.buffer = Vec::new();
             }
             return Ok(());
-        }
-    }
-
-    fn take(&mut self, messages: Vec<Message>) {
-        for message in messages {
-            self.place = message.place;
-            self.floor_us = self.floor_us.max(message.ts_us);
-            self.news.push_back(Input::Message(message));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Small readers over text; none can panic on any input.
 
-use std::fmt::Write as _;
-
 /// Whether a message begins with the name of a process, which may be any 15 bytes, as the kernel's words
 /// about a segmentation fault do (`arch/x86/mm/fault.c`), or about too little memory (`mm/oom_kill.c`,
 /// `mm/page_alloc.c`).
@@ -25,13 +23,11 @@ pub fn take_address(s: &str) -> Option<(String, &str)> {
     let (domain, rest) = take_hex(s, 4, 8)?;
     let (bus, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
     let (device, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
-    let mut address = format!("{domain:04x}:{bus:02x}:{device:02x}");
+    let address = format!("{domain:04x}:{bus:02x}:{device:02x}");
     let function = rest.strip_prefix('.').and_then(|f| f.split_at_checked(1));
     Some(match function {
         Some((digit, after)) if matches!(digit.as_bytes(), [b'0'..=b'7']) => {
-            // Writing to a string cannot fail.
-            let _ = write!(address, ".{digit}");
-            (address, after)
+            (format!("{address}.{digit}"), after)
         }
         // None, or a full stop that ends a sentence.
         _ => (address, rest),
@@ -75,9 +71,8 @@ pub fn take_0x(s: &str) -> Option<(u32, &str)> {
 
 /// All whole `0x…` words of a list; a word that the line's end cut is left out.
 pub fn hex_words(s: &str) -> Vec<u32> {
-    let (body, closed) = s
-        .split_once(')')
-        .map_or((s, false), |(body, _)| (body, true));
+    let closed = s.contains(')');
+    let body = s.split(')').next().unwrap_or_default();
     let mut words: Vec<&str> = body.split([',', ' ']).filter(|w| !w.is_empty()).collect();
     if !closed && words.last().is_some_and(|last| last.len() < 10) {
         words.pop();
@@ -137,9 +132,8 @@ pub fn call_site(s: &str) -> Option<&str> {
     let (_, line_number) = site.rsplit_once(':')?;
     let shape = site.len() <= 80 && !site.contains(' ') && is_digits(line_number);
     let (_, rest) = take_u32(rest)?;
-    rest.strip_prefix("):")
-        .filter(|_| shape)
-        .map(str::trim_start)
+    let rest = rest.strip_prefix("):")?;
+    shape.then(|| rest.trim_start())
 }
 
 /// Whether a word consists of decimal digits.

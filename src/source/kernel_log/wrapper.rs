@@ -83,10 +83,8 @@ fn json_message(line: &str) -> Option<String> {
     if let Some(text) = line.strip_prefix("\"msg\":") {
         return serde_json::from_str(text).ok();
     }
-    let object = line
-        .strip_prefix('{')
-        .filter(|rest| rest.contains("\"msg\""));
-    let entry: Entry = object.and_then(|_| serde_json::from_str(line).ok())?;
+    let is_entry = line.starts_with('{') && line.contains("\"msg\"");
+    let entry: Entry = is_entry.then(|| serde_json::from_str(line).ok())??;
     entry.get("sequence")?.as_u64()?;
     Some(entry.get("msg")?.as_str()?.to_owned())
 }
@@ -224,12 +222,10 @@ enum Kind {
 static PREFIXES: LazyLock<Vec<(Prefix, Regex)>> = LazyLock::new(|| {
     let Prefixes { parts, prefixes } = embedded(include_str!("prefixes.toml"));
     let expression = |prefix: &Prefix| {
-        let form = parts
-            .iter()
-            .rev()
-            .fold(prefix.form.clone(), |form, (name, part)| {
-                form.replace(&format!("{{{name}}}"), part)
-            });
+        let mut form = prefix.form.clone();
+        for (name, part) in parts.iter().rev() {
+            form = form.replace(&format!("{{{name}}}"), part);
+        }
         pattern(&format!("(?xs)^(?:{form})"))
     };
     let prefixes = prefixes.into_iter();

@@ -23,12 +23,14 @@ const LITERALS: [&str; 8] = [
     "derr P ",
 ];
 
-/// Building from constants cannot fail.
-static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(LITERALS));
+
+/// A finder of any of these literals; building one from constants cannot fail.
+pub(super) fn finder<'a>(literals: impl IntoIterator<Item = &'a str>) -> Option<AhoCorasick> {
     // Only this kind of match uses vector instructions.
     let kind = MatchKind::LeftmostFirst;
-    AhoCorasick::builder().match_kind(kind).build(LITERALS).ok()
-});
+    AhoCorasick::builder().match_kind(kind).build(literals).ok()
+}
 
 /// Offset of the first literal at or after `from`.
 pub fn find(haystack: &[u8], from: usize) -> Option<usize> {

@@ -58,10 +58,8 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
     let at = find!(text, "CCL version ")?;
     let rest = text.get(at + "CCL version ".len()..)?;
     let rest = rest.trim_start_matches([':', ' ']);
-    let end = rest
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(rest.len());
-    let version = rest.get(..end)?.trim_end_matches('.');
+    let version = Scan(rest).take(|b| b.is_ascii_digit() || b == b'.')?;
+    let version = version.trim_end_matches('.');
     let parts = version.split('.').count();
     (parts == 3 || parts == 2 && at == 1).then_some(Event::Version(version))
 }
@@ -104,9 +102,8 @@ fn plain(text: &str) -> Event<'_> {
 /// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: settings as scripts and
 /// launchers print them.
 pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
-    ["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN"]
-        .into_iter()
-        .filter_map(|name| assignment(line, name))
+    let names = ["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN"];
+    names.into_iter().filter_map(|name| assignment(line, name))
 }
 
 fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
@@ -137,23 +134,17 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
 /// An entry of nccl-tests' list of ranks: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
 pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     let at = find!(line, "Rank ")?;
-    let mut scan = Scan(line.get(at + 5..)?);
-    let rank = scan.spaces().number()?;
-    if let Some(rest) = scan.spaces().0.strip_prefix("Group ") {
-        scan = Scan(rest);
-        scan.spaces().number()?;
-    }
-    let rest = scan.spaces().0.strip_prefix("Pid ")?;
-    let mut scan = Scan(rest);
-    let pid = scan.spaces().number()?;
-    let rest = scan.0.strip_prefix(" on ")?.trim_start();
-    let (host, rest) = rest.split_once(' ')?;
-    let device = rest.trim_start().strip_prefix("device ")?;
+    let (who, device) = line.get(at + 5..)?.split_once(" device ")?;
+    let words: Vec<&str> = who.split_whitespace().take(8).collect();
+    let ([rank, "Group", _, "Pid", pid, "on", host] | [rank, "Pid", pid, "on", host]) = words[..]
+    else {
+        return None;
+    };
     let end = device.find(']').map_or(device.len(), |at| at + 1);
     Some(Event::TestRank(TestRank {
-        rank,
+        rank: rank.parse().ok()?,
         host,
-        pid,
+        pid: pid.parse().ok()?,
         device: device.get(..end)?.trim_start(),
     }))
 }

@@ -46,11 +46,8 @@ impl Reader {
             self.carry.clear();
             rest = tail.get(1..).unwrap_or_default();
         }
-        let Some(end) = memchr::memrchr(b'\n', rest) else {
-            self.keep(rest);
-            return;
-        };
-        let (whole, tail) = rest.split_at(end + 1);
+        let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
+        let (whole, tail) = rest.split_at(whole);
         self.lines_of(whole, log, read_at);
         self.keep(tail);
     }
@@ -101,8 +98,7 @@ impl Reader {
     fn keep(&mut self, part: &[u8]) {
         // One byte more than the limit shows that the line was longer.
         let room = (LINE_LIMIT + 1).saturating_sub(self.carry.len());
-        self.carry
-            .extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
+        self.carry.extend(part.iter().take(room));
     }
 
     /// Reads complete lines: those of interest are parsed, the others only counted.

@@ -29,9 +29,8 @@ pub fn read(ifname: &str) -> Reading<DcbFacts> {
     let request = Request::new(RTM_GETDCB, 0)
         .header(&[0, DCB_CMD_IEEE_GET, 0, 0])
         .text(DCB_ATTR_IFNAME, ifname);
-    ask(("dcb", ifname), request, RTM_GETDCB, |payload| {
-        facts(payload).map(Some)
-    })
+    let parse = |payload: &[u8]| facts(payload).map(Some);
+    ask(("dcb", ifname), request, RTM_GETDCB, parse)
 }
 
 /// Parses the answer to DCB_CMD_IEEE_GET.

@@ -214,9 +214,8 @@ impl<'a> Attrs<'a> {
 
     /// A nest, absent where the attribute is.
     pub fn nest(self, id: u16) -> Answer<Option<Attrs<'a>>> {
-        self.get(id)
-            .map(|attr| Attrs::parse(attr.bytes))
-            .transpose()
+        let nest = self.get(id).map(|attr| Attrs::parse(attr.bytes));
+        nest.transpose()
     }
 }
 

@@ -44,12 +44,8 @@ impl Socket {
 
     /// Opens a socket that has joined the groups of the bit mask (group n: bit n-1).
     pub fn with_groups(protocol: SockProtocol, groups: u32) -> Answer<Self> {
-        let fd = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            protocol,
-        )?;
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
         let seconds = i64::try_from(ANSWER_TIMEOUT.as_secs()).unwrap_or(1);
         let timeout = TimeVal::new(seconds as _, 0);
         setsockopt(&fd, sockopt::ReceiveTimeout, &timeout)?;

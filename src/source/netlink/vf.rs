@@ -52,11 +52,9 @@ fn told(payload: &[u8]) -> Answer<Option<VfLinks>> {
         let Some(state) = Attrs::parse(info.bytes)?.get(IFLA_VF_LINK_STATE) else {
             continue;
         };
-        let (Some(number), Some(word)) = (u32_at(state.bytes, 0), u32_at(state.bytes, 4)) else {
-            return Err(NetlinkError::Malformed(
-                "struct ifla_vf_link_state is short",
-            ));
-        };
+        let words = u32_at(state.bytes, 0).zip(u32_at(state.bytes, 4));
+        let short = NetlinkError::Malformed("struct ifla_vf_link_state is short");
+        let (number, word) = words.ok_or(short)?;
         let word = match word {
             0 => VfLink::Auto,
             1 => VfLink::Enable,

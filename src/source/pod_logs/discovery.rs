@@ -67,7 +67,7 @@ impl Tree {
         let mut found = BTreeSet::new();
         let flat = tools.options.layout == Layout::Flat;
         let wanted = |name: &str| !flat || sink.may_follow(name);
-        let (names, more) = listing::names_of(&self.root, tools.options.names, wanted)?;
+        let (names, more) = listing::names(&self.root, tools.options.names, wanted)?;
         self.more_names = more.then_some(tools.options.names);
         for name in names {
             match tools.options.layout {
@@ -119,8 +119,8 @@ impl Tree {
         tools: &mut Tools,
     ) {
         let dir = self.root.join(pod);
-        match listing::names(&dir, MAX_CONTAINERS) {
-            Ok(names) => {
+        match listing::names(&dir, MAX_CONTAINERS, |_| true) {
+            Ok((names, _)) => {
                 let containers = names.into_iter().filter(|name| name.kind.is_dir());
                 found.extend(containers.map(|name| (pod.into(), name.name.into_boxed_str())));
             }

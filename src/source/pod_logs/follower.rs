@@ -73,9 +73,8 @@ impl Follower {
     /// Reads the logs that lag behind, in turn, from where the last poll stopped, up to the limit:
     /// one of them at least.
     fn catch_up(&mut self, sink: &mut dyn Sink) {
-        let mut left = (self.tools.options.backlog as u64)
-            .saturating_sub(self.tools.stats.bytes)
-            .max(1);
+        let backlog = self.tools.options.backlog as u64;
+        let mut left = backlog.saturating_sub(self.tools.stats.bytes).max(1);
         let behind = self.logs.iter().filter(|(_, log)| log.behind);
         let mut behind: Vec<LogName> = behind.map(|(name, _)| name.clone()).collect();
         let after = behind.partition_point(|name| *name <= self.served);

@@ -56,13 +56,8 @@ impl Name {
     }
 }
 
-/// The first `most` UTF-8 names in a directory.
-pub(super) fn names(dir: &Path, most: usize) -> io::Result<Vec<Name>> {
-    Ok(names_of(dir, most, |_| true)?.0)
-}
-
 /// The first `most` UTF-8 names in a directory that are wanted, and whether there may be more.
-pub(super) fn names_of(
+pub(super) fn names(
     dir: &Path,
     most: usize,
     wanted: impl Fn(&str) -> bool,
@@ -91,7 +86,7 @@ pub(super) fn names_of(
 /// Lists a container's directory.
 pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
-    for found in names(dir, MAX_NAMES)? {
+    for found in names(dir, MAX_NAMES, |_| true)?.0 {
         let log = names::log(&found.name);
         let suffix = log.and_then(|(restart, rest)| Some((restart, names::suffix(rest)?)));
         let Some((restart, suffix)) = suffix else {
@@ -140,7 +135,7 @@ fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let mut entries = Vec::new();
-    for found in names(dir, MAX_NAMES)? {
+    for found in names(dir, MAX_NAMES, |_| true)?.0 {
         let rest = found.name.strip_prefix(base);
         let rest = rest.filter(|_| found.kind.is_file());
         let suffix = rest.and_then(names::suffix);
@@ -157,8 +152,7 @@ fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
 pub(super) fn resolve(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let below = path.strip_prefix(root).map_err(io::Error::other)?;
     let mut left: VecDeque<OsString> = parts(below).collect();
-    let mut real: Vec<OsString> = Vec::new();
-    let full = |parts: &[OsString]| root.join(parts.iter().collect::<PathBuf>());
+    let mut real = PathBuf::new();
     let mut hops = 0;
     while let Some(part) = left.pop_front() {
         if part == ".." {
@@ -166,7 +160,7 @@ pub(super) fn resolve(root: &Path, path: &Path) -> io::Result<PathBuf> {
             continue;
         }
         real.push(part);
-        let target = match std::fs::read_link(full(&real)) {
+        let target = match std::fs::read_link(root.join(&real)) {
             Ok(target) => target,
             // Not a link.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => continue,
@@ -178,11 +172,11 @@ pub(super) fn resolve(root: &Path, path: &Path) -> io::Result<PathBuf> {
         }
         real.pop();
         if target.is_absolute() {
-            real.clear();
+            real = PathBuf::new();
         }
         left = parts(&target).chain(left).collect();
     }
-    Ok(full(&real))
+    Ok(root.join(real))
 }
 
 fn parts(path: &Path) -> impl Iterator<Item = OsString> {

@@ -50,6 +50,8 @@ pub(super) fn taken(slot: &Slot) -> usize {
 pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     pub(super) id: FileId,
+    /// The first line that is not handled yet.
+    pub(super) place: Place,
     pub(super) device: u64,
     pub(super) compressed: bool,
     /// Where the last read ended: the beginning of a line may lie between.
@@ -73,7 +75,7 @@ pub(super) struct Log {
     /// Begin with the current file; otherwise with the oldest.
     pub(super) newest: bool,
     /// Without a file: where an earlier run stopped.
-    pub(super) place: Option<Place>,
+    pub(super) resume: Option<Place>,
     pub(super) file: Option<OpenFile>,
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
@@ -121,7 +123,7 @@ impl Log {
             newest,
             older: mark.as_ref().and_then(|mark| mark.older),
             within_long: mark.as_ref().is_some_and(|mark| mark.within_long),
-            place: mark.map(|mark| mark.place),
+            resume: mark.map(|mark| mark.place),
             ..Log::default()
         }
     }
@@ -220,13 +222,18 @@ impl Log {
         self.faulty = true;
     }
 
+    /// How far the log was read.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.file.as_ref().map(|file| file.place).or(self.resume)
+    }
+
     /// Where another run would go on.
     pub(super) fn mark(&self) -> Option<Mark> {
         Some(Mark {
             uid: self.who.key.uid.clone(),
             container: self.who.key.container.clone(),
             restart: self.who.restart,
-            place: self.place?,
+            place: self.place()?,
             older: self.older,
             within_long: self.within_long,
         })
@@ -318,10 +325,10 @@ impl Log {
         tools: &mut Tools,
         sink: &mut dyn Sink,
     ) -> Outcome {
-        let (Some(file), Some(place)) = (&mut self.file, &mut self.place) else {
+        let Some(file) = &mut self.file else {
             return Outcome::Nothing;
         };
-        let (bytes, then) = match file.input.fill(place.offset, room) {
+        let (bytes, then) = match file.input.fill(file.place.offset, room) {
             Ok(filled) => filled,
             Err(error) => {
                 // What is compressed does not change: it will not get better.
@@ -337,18 +344,18 @@ impl Log {
             }
         };
         let bytes = room.get(..bytes).unwrap_or_default();
-        let end = place.offset + bytes.len() as u64;
+        let end = file.place.offset + bytes.len() as u64;
         let fresh = end > file.end;
         file.end = file.end.max(end);
-        if place.offset == 0 {
-            place.first.extend(bytes);
+        if file.place.offset == 0 {
+            file.place.first.extend(bytes);
         }
         let ended = then == Then::End || last && then == Then::Pause;
         let passed = self.hand_over(bytes, ended, tools, sink);
         tools.stats.bytes += passed as u64;
-        if let (Some(file), Some(place)) = (&mut self.file, &mut self.place) {
+        if let Some(file) = &mut self.file {
             file.input.pass(passed);
-            place.offset += passed as u64;
+            file.place.offset += passed as u64;
             file.spent = then == Then::End;
         }
         match then {
@@ -395,9 +402,10 @@ impl Log {
 
     /// Compares the file's size and beginning with what was read.
     fn verify(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
-        let (Some(file), Some(place)) = (&self.file, &mut self.place) else {
+        let Some(file) = &mut self.file else {
             return Ok(());
         };
+        let place = &mut file.place;
         match &file.input {
             Input::Gz { .. } => {}
             Input::Closed => {
@@ -424,9 +432,9 @@ impl Log {
     /// The file was cut back or overwritten: all in it is new, and what was not read is gone.
     fn restart_file(&mut self, sink: &mut dyn Sink) {
         self.lose_rest(sink);
-        if let (Some(file), Some(place)) = (&mut self.file, &mut self.place) {
-            (place.offset, file.end) = (0, 0);
-            place.first = Fingerprint::default();
+        if let Some(file) = &mut self.file {
+            (file.place.offset, file.end) = (0, 0);
+            file.place.first = Fingerprint::default();
         }
         self.within_long = false;
         self.wake();
@@ -434,8 +442,8 @@ impl Log {
 
     /// Bytes that were seen and not handed over: the beginning of a line.
     pub(super) fn unread_bytes(&self) -> u64 {
-        let end = self.file.as_ref().map_or(0, |file| file.end);
-        end.saturating_sub(self.place.map_or(0, |place| place.offset))
+        let unread = |file: &OpenFile| file.end.saturating_sub(file.place.offset);
+        self.file.as_ref().map_or(0, unread)
     }
 
     /// Reports what was seen to be there and cannot be read any more.
@@ -454,37 +462,39 @@ impl Log {
 
     /// Opens a file that was closed. False: it is not the same any more.
     fn reopen(&mut self, tools: &mut Tools) -> bool {
-        let (Some(file), Some(place)) = (&mut self.file, &self.place) else {
+        let Some(file) = &self.file else {
             return false;
         };
         let opened = listing::open(&file.path).and_then(|(open, meta)| {
-            let same = (meta.ino(), meta.dev()) == (place.inode, file.device)
-                && meta.len() >= place.offset
-                && place.first.fits(&input::beginning(&open)?);
+            let same = (meta.ino(), meta.dev()) == (file.place.inode, file.device)
+                && meta.len() >= file.place.offset
+                && file.place.first.fits(&input::beginning(&open)?);
             Ok(same.then_some(open))
         });
-        match opened {
-            Ok(Some(open)) => {
-                file.input = Input::plain(open, &tools.open);
-                return true;
-            }
+        let opened = self.opened(opened, tools);
+        if let (Some(file), Some(open)) = (&mut self.file, opened) {
+            file.input = Input::plain(open, &tools.open);
+        }
+        self.is_open()
+    }
+
+    /// What opening gave. Where the name is another file's by now, the directory is listed again.
+    pub(super) fn opened<T>(&mut self, got: io::Result<Option<T>>, tools: &mut Tools) -> Option<T> {
+        match got {
             Ok(None) => self.changed = true,
+            Ok(opened) => return opened,
             Err(error) => {
                 self.changed = is_gone(&error);
                 self.fail(&error, tools);
             }
         }
-        false
+        None
     }
 }
 
 impl OpenFile {
     /// Opens a file at a place; `None` where the name is another file's by now.
-    pub(super) fn open(
-        entry: &Entry,
-        mut place: Place,
-        tools: &Tools,
-    ) -> io::Result<Option<(OpenFile, Place)>> {
+    pub(super) fn open(entry: &Entry, mut place: Place, tools: &Tools) -> io::Result<Option<Self>> {
         let (file, meta) = listing::open(&entry.path)?;
         if meta.ino() != entry.inode {
             return Ok(None);
@@ -500,16 +510,16 @@ impl OpenFile {
             place.first.extend(&input::beginning(&file)?);
             Input::plain(file, &tools.open)
         };
-        let file = OpenFile {
+        Ok(Some(OpenFile {
             path: entry.path.clone(),
             id: FileId::of(&meta),
+            place,
             device: meta.dev(),
             compressed: entry.compressed,
             end: place.offset,
             spent: false,
             input,
-        };
-        Ok(Some((file, place)))
+        }))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::hash::fnv1a;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
+use crate::source::tree;
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -125,9 +126,7 @@ impl Options {
     /// Default settings for the pods' logs; a relative `dir` is below the host's root.
     #[must_use]
     pub fn new(host: &Host, dir: impl AsRef<Path>) -> Self {
-        use nix::sys::resource::{Resource, getrlimit};
         let dir = host.path(dir);
-        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
         let root = Some(host.root()).filter(|root| dir.starts_with(root));
         Options {
             root: root.unwrap_or(Path::new("/")).to_path_buf(),
@@ -141,7 +140,7 @@ impl Options {
             backlog: 1 << 20,
             containers: 8192,
             names: 16_384,
-            open_files: usize::try_from(limit / 2).map_or(OPEN_FILES, |half| half.min(OPEN_FILES)),
+            open_files: tree::may_open(2, OPEN_FILES),
         }
     }
 }
@@ -239,9 +238,8 @@ impl Fingerprint {
 
     /// Whether a file that begins with `bytes` may be the same one.
     pub(super) fn fits(self, bytes: &[u8]) -> bool {
-        bytes
-            .get(..usize::from(self.len))
-            .is_some_and(|first| self.len == 0 || fnv1a(first) == self.hash)
+        let first = bytes.get(..usize::from(self.len));
+        first.is_some_and(|first| self.len == 0 || fnv1a(first) == self.hash)
     }
 }
 

@@ -13,9 +13,9 @@ const MAX_UNPACKING: usize = 4;
 impl Log {
     /// Goes on with what the directory holds now.
     pub(super) fn follow(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
-        if self.place.is_none() {
+        let Some(place) = self.place() else {
             return self.begin(entries, tools);
-        }
+        };
         let more_after = |at: usize| at + 1 < entries.len();
         match self.locate(entries) {
             // It was renamed just now.
@@ -24,10 +24,7 @@ impl Log {
                 self.note_place(entries, at);
                 self.supersede(more_after(at), tools.now);
             }
-            Ok(Some(at)) => {
-                let place = self.place.unwrap_or_default();
-                self.open(entries, at, place, tools);
-            }
+            Ok(Some(at)) => _ = self.open(entries, at, place, tools),
             Ok(None) if self.is_open() => {
                 let newer = entries.iter().any(|entry| self.is_newer(entry));
                 self.supersede(newer, tools.now);
@@ -49,9 +46,9 @@ impl Log {
 
     /// The file is gone, or was cut back while it was closed.
     fn lose_file(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
-        let inode = self.place.map(|place| place.inode);
-        let cut_back = self.file.is_some()
-            && (entries.iter()).any(|entry| Some(entry.inode) == inode && !entry.compressed);
+        let inode = self.file.as_ref().map(|file| file.place.inode);
+        let is_it = |entry: &Entry| Some(entry.inode) == inode && !entry.compressed;
+        let cut_back = entries.iter().any(is_it);
         // A quiet file had been read: it ended, or was removed. What an earlier run left may have grown.
         let unread = self.file.is_none() || self.lively && !cut_back;
         let rest = self.unread_bytes();
@@ -59,7 +56,7 @@ impl Log {
             sink.lost(&self.who, rest);
         }
         self.within_long = false;
-        (self.file, self.place, self.newest) = (None, None, false);
+        (self.file, self.resume, self.newest) = (None, None, false);
         self.begin(entries, tools);
     }
 
@@ -92,13 +89,12 @@ impl Log {
     /// while it was closed; else, compressed or copied, the one that begins like it. An error where it
     /// was renamed meanwhile.
     fn locate(&self, entries: &[Entry]) -> io::Result<Option<usize>> {
-        let Some(place) = self.place else {
+        let Some(place) = self.place() else {
             return Ok(None);
         };
         let youngest_first = entries.iter().enumerate().rev();
-        let mut candidates: Vec<(usize, &Entry)> = youngest_first
-            .filter(|(_, entry)| entry.restart == self.who.restart)
-            .collect();
+        let own = youngest_first.filter(|(_, entry)| entry.restart == self.who.restart);
+        let mut candidates: Vec<(usize, &Entry)> = own.collect();
         candidates.sort_by_key(|(_, entry)| entry.inode != place.inode);
         for (at, entry) in candidates {
             let by_inode = entry.inode == place.inode;
@@ -120,10 +116,8 @@ impl Log {
 
     /// Whether the closed file is this entry, as it was when it was opened.
     fn is_at(&self, entry: Option<&Entry>) -> bool {
-        let (Some(file), Some(place), Some(entry)) = (&self.file, self.place, entry) else {
-            return false;
-        };
-        (entry.inode, entry.compressed) == (place.inode, file.compressed)
+        let known = (self.file.as_ref()).map(|file| (file.place.inode, file.compressed));
+        known.is_some() && known == entry.map(|entry| (entry.inode, entry.compressed))
     }
 
     /// Takes over where the file stands now: it may have been renamed.
@@ -154,17 +148,9 @@ impl Log {
             self.changed = true;
             return false;
         }
-        let (file, place) = match OpenFile::open(entry, place, tools) {
-            Ok(Some(opened)) => opened,
-            Ok(None) => {
-                self.changed = true;
-                return false;
-            }
-            Err(error) => {
-                self.changed = is_gone(&error);
-                self.fail(&error, tools);
-                return false;
-            }
+        let opened = OpenFile::open(entry, place, tools);
+        let Some(file) = self.opened(opened, tools) else {
+            return false;
         };
         self.newest = false;
         if entry.restart != self.who.restart {
@@ -172,8 +158,8 @@ impl Log {
             self.older = None;
         }
         self.who.file = file.id;
-        self.within_long &= place.offset > 0;
-        (self.file, self.place) = (Some(file), Some(place));
+        self.within_long &= file.place.offset > 0;
+        self.file = Some(file);
         self.note_place(entries, at);
         self.superseded = (at + 1 < entries.len()).then_some(tools.now);
         // Read in this very poll, once all others had their turn.

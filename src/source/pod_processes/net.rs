@@ -5,6 +5,7 @@
 use crate::host::Host;
 use crate::observe::reading::Reading;
 use crate::observe::traffic::NetCounters;
+use crate::source::parse::field;
 use crate::source::processes::file;
 use crate::source::tree;
 
@@ -36,14 +37,13 @@ pub fn read(host: &Host, pid: u32) -> Reading<NetCounters> {
 pub fn parse(snmp: &str, snmp6: &str, netstat: &str, dev: &str) -> Option<NetCounters> {
     let v4 = |table, name| table_value(snmp, table, name);
     let ext = |table, name| table_value(netstat, table, name);
-    let six = |name: &str| {
-        let lines = snmp6.lines();
-        let mut values = lines.filter_map(|line| line.split_once(char::is_whitespace));
-        let value = values.find(|(key, _)| *key == name);
-        value
-            .and_then(|(_, value)| value.trim().parse().ok())
-            .unwrap_or(0)
+    let six = |name: &str| -> u64 {
+        let value = field(snmp6, '\t', name);
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
     };
+    let udp_lite = v4("UdpLite", "OutDatagrams").unwrap_or(0);
+    let udp = sum(v4("Udp", "OutDatagrams")?, udp_lite);
+    let udp6 = sum(six("Udp6OutDatagrams"), six("UdpLite6OutDatagrams"));
     let mut counters = NetCounters {
         ip_received_bytes: sum(ext("IpExt", "InOctets")?, six("Ip6InOctets")),
         ip_sent_bytes: sum(ext("IpExt", "OutOctets")?, six("Ip6OutOctets")),
@@ -53,14 +53,7 @@ pub fn parse(snmp: &str, snmp6: &str, netstat: &str, dev: &str) -> Option<NetCou
         // One table for both, TCP over IPv6 too (net/ipv6/tcp_ipv6.c).
         tcp_received: v4("Tcp", "InSegs")?,
         tcp_sent: sum(ext("TcpExt", "TCPOrigDataSent")?, v4("Tcp", "RetransSegs")?),
-        udp_sent: [
-            v4("Udp", "OutDatagrams")?,
-            v4("UdpLite", "OutDatagrams").unwrap_or(0),
-            six("Udp6OutDatagrams"),
-            six("UdpLite6OutDatagrams"),
-        ]
-        .into_iter()
-        .fold(0, sum),
+        udp_sent: sum(udp, udp6),
         ..NetCounters::default()
     };
     for line in dev.lines().skip(2) {

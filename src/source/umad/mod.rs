@@ -9,10 +9,10 @@ mod tests;
 
 use super::netlink::u32_at;
 use super::parse::{self, clean, until_nul};
-use super::{link_text, rdma_port, tree};
+use super::{rdma_port, tree};
 use crate::host::Host;
 use crate::observe::lldp::Neighbor;
-use crate::observe::rdma::{LinkLayer, PortState, RdmaDevice};
+use crate::observe::rdma::{LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::reading::Reading;
 use nix::libc::O_NONBLOCK;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -53,11 +53,10 @@ pub fn neighbors(host: &Host, device: &RdmaDevice) -> Reading<Vec<(u32, Neighbor
         return Reading::Absent;
     }
     let ports = (device.ports.iter()).filter(|port| port.link_layer == LinkLayer::Infiniband);
-    let active = ports.filter(|port| is_active(host, &device.name, port.number));
-    let asked: Vec<_> = active
-        .take(MAX_PORTS)
-        .map(|port| (port.number, ask(host, &device.name, port.number)))
-        .collect();
+    let state = |port: &RdmaPort| rdma_port::state(host, &device.name, port.number);
+    let active = ports.filter(|port| state(port).into_value().is_some_and(PortState::is_up));
+    let asked = active.map(|port| (port.number, ask(host, &device.name, port.number)));
+    let asked: Vec<_> = asked.take(MAX_PORTS).collect();
     for (port, answer) in &asked {
         if let Err(error) = answer {
             tracing::debug!(device = %device.name, port, %error, "umad cannot be used");
@@ -69,12 +68,6 @@ pub fn neighbors(host: &Host, device: &RdmaDevice) -> Reading<Vec<(u32, Neighbor
     let answers = asked.into_iter();
     let found = answers.filter_map(|(port, answer)| Some((port, answer.ok()??)));
     Reading::Value(found.collect())
-}
-
-fn is_active(host: &Host, device: &str, port: u32) -> bool {
-    let text = tree::read_text(host, rdma_port::port_dir(device, port).join("state"));
-    let state = text.value().and_then(|text| link_text::parse_state(text));
-    state.is_some_and(PortState::is_up)
 }
 
 fn ask(host: &Host, device: &str, port: u32) -> io::Result<Option<Neighbor>> {

@@ -29,8 +29,7 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         return None;
     }
     let pointer = Scan(start.strip_prefix("comm ").unwrap_or_default()).pointer();
-    let id =
-        find!(start, " commId ").and_then(|at| Scan(start.get(at + " commId ".len()..)?).pointer());
+    let id = behind(start, " commId ").and_then(|mut scan| scan.pointer());
     let phase = match start {
         _ if start.contains("Init START") => Phase::Start,
         _ if start.contains("Abort COMPLETE") => Phase::Aborted,

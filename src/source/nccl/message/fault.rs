@@ -1,7 +1,8 @@
 //! Classifies warnings, and the few INFO lines about failures, by their words.
 
 use crate::observe::nccl::{Event, Failure};
-use aho_corasick::{AhoCorasick, MatchKind};
+use crate::source::nccl::anchor::finder;
+use aho_corasick::AhoCorasick;
 use std::sync::LazyLock;
 
 /// Words of warnings, and the failure that they show: `FAILURE: WORDS & WORDS`.
@@ -84,12 +85,7 @@ pub(in crate::source::nccl) fn ucx(line: &str) -> Option<Event<'_>> {
 pub(super) fn info(text: &str) -> Option<Event<'_>> {
     const AS_INFO: &str = "Failed to open libibverbs|Could not open libibverbs|Unable to open device|\
         ibv_open_device failed|No IP interface found|Error: network |ibv_reg_dmabuf_mr failed|failed to extend /dev/shm";
-    static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-        let finder = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(AS_INFO.split('|'));
-        finder.ok()
-    });
+    static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(AS_INFO.split('|')));
     let failure = FINDER.as_ref().is_some_and(|words| words.is_match(text));
     let failure = failure.then(|| row(text)).flatten()??;
     Some(Event::Failure(failure))

@@ -131,10 +131,8 @@ pub(super) fn network(text: &str) -> Option<Event<'_>> {
 }
 
 fn by_start<'a>(rules: &[Rule], text: &'a str) -> Option<Event<'a>> {
-    let mut said = rules
-        .iter()
-        .filter_map(|(start, event)| event(text.strip_prefix(start)?));
-    said.next()
+    let said = |(start, event): &Rule| event(text.strip_prefix(start)?);
+    rules.iter().find_map(said)
 }
 
 fn net(rest: &str) -> Option<Event<'_>> {
