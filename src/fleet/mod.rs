@@ -261,8 +261,7 @@ pub struct Fleet {
 impl Fleet {
     /// Whether a node is unready.
     pub fn has_unready(&self) -> bool {
-        let mut nodes = self.nodes.iter();
-        nodes.any(|node| node.state == Some(State::Unready))
+        (self.counts.by_state).contains_key(State::Unready.as_str())
     }
 }
 

@@ -124,26 +124,23 @@ fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
     let active = rails.iter().filter(|port| port.is_active()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
     let heads = ["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"];
-    let mut rows = vec![heads.map(String::from)];
+    let mut rows = vec![heads.map(String::from).to_vec()];
     let shown = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
+    let cell = |text: String| cut(&clean(&text), MAX_CELL).into_owned();
     for port in rails {
-        rows.push([
+        let row = [
             port.subject.clone(),
             shown(port.address()),
             shown(port.port.netdev.clone()),
             port.state_text(),
             shown(port.rate().map(|rate| rate.to_string())),
             reasons(report, port),
-        ]);
+        ];
+        rows.push(row.map(cell).to_vec());
     }
-    let cell = |text: String| cut(&clean(&text), MAX_CELL).into_owned();
-    let rows: Vec<Vec<String>> = (rows.into_iter())
-        .map(|row| row.map(cell).to_vec())
-        .collect();
     page.table("  ", &rows, |page, column, cell| match (column, cell) {
-        (5, "ok" | "-") => cell.to_string(),
-        (5, findings) => page.paint(Colour::Red, findings),
-        _ => cell.to_string(),
+        (..5, _) | (_, "ok" | "-") => cell.to_string(),
+        (_, findings) => page.paint(Colour::Red, findings),
     });
 }
 

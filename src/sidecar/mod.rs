@@ -7,12 +7,12 @@ mod serve;
 
 use crate::check::nccl::{JobContext, NcclVerdict, judge};
 use crate::observe::pod::ContainerKey;
+use crate::report::object;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use crate::units::Span;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use files::Files;
-use serde::Serialize;
 use serve::Page;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -83,15 +83,6 @@ pub enum SidecarError {
     /// A bug.
     #[error("following log files: {0}")]
     Reader(tokio::task::JoinError),
-}
-
-/// A line on standard output; the node agent reads it from the container's log.
-#[derive(Debug, Serialize)]
-struct VerdictLine<'a> {
-    schema: &'static str,
-    time: String,
-    container: &'a str,
-    verdict: &'a NcclVerdict,
 }
 
 /// Runs until `shutdown`, or until the job is done if that is wanted. `listen`: addresses to serve on.
@@ -202,10 +193,11 @@ impl Sidecar {
             if !due {
                 continue;
             }
-            let line = VerdictLine {
+            // The node agent reads it from the container's log.
+            let line = object! {
                 schema: VERDICT_SCHEMA,
                 time: wall.to_string(),
-                container,
+                container: container,
                 verdict: &verdict,
             };
             let text = serde_json::to_string(&line).unwrap_or_default();
