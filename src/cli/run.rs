@@ -72,9 +72,9 @@ fn run(matches: &ArgMatches) -> Status {
         Commands::Completions { shell } => print(&args::completions(shell)),
         Commands::Man => print(&args::man_page()),
         #[cfg(feature = "demo")]
-        Commands::Demo(args) => Ok(demo::demo_command(&args)),
+        Commands::Demo(args) => demo::demo_command(&args),
         #[cfg(feature = "demo")]
-        Commands::Simulate(args) => Ok(demo::simulate_command(args)),
+        Commands::Simulate(args) => demo::simulate_command(args),
     }
 }
 
@@ -114,10 +114,8 @@ pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Box<Loaded>, Vec<Stri
     let agent = &mut loaded.config.agent;
     let root = &agent.host_root;
     if !root.is_dir() {
-        return Err(vec![format!(
-            "--host-root {}: no such directory",
-            root.display()
-        )]);
+        let missing = format!("--host-root {}: no such directory", root.display());
+        return Err(vec![missing]);
     }
     // State saved on this machine does not belong to the tree of another one.
     let default = Config::default().agent.state_dir;

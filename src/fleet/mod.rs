@@ -189,11 +189,12 @@ impl FleetNode {
         if self.taint == Taint::None && self.muted.contains_key(crate::cluster::silence::TAINT) {
             self.taint = Taint::Muted;
         }
-        let age = self.heartbeat.map(|seen| now.duration_since(seen));
-        let silent = |limit: Duration| {
-            age.is_some_and(|age| age.unsigned_abs() > limit && age.is_positive())
-        };
-        if silent_after.is_some_and(silent) {
+        // None where the heartbeat lies ahead of this clock.
+        let age = |seen| Duration::try_from(now.duration_since(seen)).ok();
+        let age = self.heartbeat.and_then(age);
+        if let (Some(age), Some(limit)) = (age, silent_after)
+            && age > limit
+        {
             self.silent = true;
             if !matches!(self.state, Some(State::Unready) | None) {
                 self.state = Some(State::Unknown);

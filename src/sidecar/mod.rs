@@ -96,12 +96,11 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), SidecarError> {
     let (page_tx, page_rx) = watch::channel(Arc::new(Page::default()));
-    let (stop_tx, stop_rx) = watch::channel(false);
     if let Some(addresses) = listen {
         let listener = TcpListener::bind(addresses.as_slice())
             .await
             .map_err(SidecarError::Listen)?;
-        serve::start(listener, page_rx, stop_rx);
+        serve::start(listener, page_rx);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
@@ -132,7 +131,6 @@ pub async fn run(
         }
         ended = &mut reader => ended,
     };
-    let _ = stop_tx.send(true);
     ended.unwrap_or_else(|error| Err(SidecarError::Reader(error)))
 }
 

@@ -62,16 +62,8 @@ impl Answers for watch::Receiver<Arc<Page>> {
     }
 }
 
-/// Serves until `stop` becomes true.
-pub(super) fn start(
-    listener: TcpListener,
-    page: watch::Receiver<Arc<Page>>,
-    mut stop: watch::Receiver<bool>,
-) {
-    tokio::spawn(async move {
-        let stopped = async {
-            let _ = stop.wait_for(|stop| *stop).await;
-        };
-        http::serve(listener, Arc::new(page), stopped).await;
-    });
+/// Serves for as long as the runtime lives.
+pub(super) fn start(listener: TcpListener, page: watch::Receiver<Arc<Page>>) {
+    let serving = http::serve(listener, Arc::new(page), std::future::pending());
+    tokio::spawn(serving);
 }

@@ -203,16 +203,6 @@ impl Catalogue {
         merge(&mut merged, table);
         Some(merged)
     }
-
-    /// Places with the names of several resolved.
-    fn places<'a>(&'a self, at: &'a [String]) -> impl Iterator<Item = &'a str> {
-        at.iter()
-            .flat_map(|at| match self.places.get(at) {
-                Some(several) => several.as_slice(),
-                None => std::slice::from_ref(at),
-            })
-            .map(String::as_str)
-    }
 }
 
 fn merge(base: &mut Table, over: Table) {
@@ -223,6 +213,15 @@ fn merge(base: &mut Table, over: Table) {
             (_, value) => drop(base.insert(key, value)),
         }
     }
+}
+
+/// Where functions are, by texts as [`place`] takes them, or by names of several such.
+fn places(spec: &mut NodeSpec, at: &[String]) -> Vec<PciSpec> {
+    let texts = at.iter().flat_map(|at| match CATALOGUE.places.get(at) {
+        Some(several) => several.as_slice(),
+        None => std::slice::from_ref(at),
+    });
+    texts.filter_map(|text| place(spec, text)).collect()
 }
 
 /// Where a function is: its address, the port above it, its NUMA node. Makes the bridges above: addresses
@@ -318,10 +317,7 @@ impl Machine {
         let Some(gpu) = CATALOGUE.gpus.get(&group.gpu) else {
             return;
         };
-        for at in CATALOGUE.places(&group.at) {
-            let Some(place) = place(spec, at) else {
-                continue;
-            };
+        for place in places(spec, &group.at) {
             let mut pci = function(&place, &gpu.pci);
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
@@ -344,10 +340,7 @@ impl Machine {
             }
             return;
         };
-        for (i, at) in CATALOGUE.places(&group.at).enumerate() {
-            let Some(place) = place(spec, at) else {
-                continue;
-            };
+        for (i, place) in places(spec, &group.at).into_iter().enumerate() {
             let mut pci = function(&place, &nic.pci);
             if pci.class == 0 {
                 // Ethernet or, in the subclass, InfiniBand.

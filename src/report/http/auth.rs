@@ -79,6 +79,7 @@ pub(super) fn refusal(tokens: bool, certificates: bool) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::header::HeaderValue;
 
     #[test]
     fn token_files() {

@@ -107,8 +107,4 @@ impl Source<'_> {
             _ => word.to_string(),
         }
     }
-
-    pub(super) fn slowest(&self) -> Option<String> {
-        (!self.is_absent()).then(|| format!("{:.1} ms", self.micros as f64 / 1000.0))
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::Style;
 use crate::check::nccl::EvidenceLine;
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
 /// Longest message, remedy or evidence printed, in characters.
 const MAX_TEXT: usize = 800;
@@ -15,9 +15,18 @@ pub(crate) struct Parts<'a> {
     pub(crate) remedies: &'a [String],
 }
 
+/// A list as it follows a verdict or a number in a line; empty where there is none.
+pub(crate) fn after_colon(items: &[impl Borrow<str>]) -> String {
+    match items {
+        [] => String::new(),
+        items => format!(": {}", items.join(", ")),
+    }
+}
+
 /// A number with its noun: `2 nodes`.
-pub(crate) fn count(number: u32, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
+pub(crate) fn count(number: impl ToString, noun: &str) -> String {
+    let number = number.to_string();
+    let s = if number == "1" { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
