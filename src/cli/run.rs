@@ -337,13 +337,9 @@ fn sidecar_command(settings: sidecar::Settings) -> Status {
             Some(listen.map_err(refused)?.addresses())
         }
     };
-    let run = async {
-        let stop = stop_signal()?;
-        sidecar::run(settings, listen, io::stdout(), stop)
-            .await
-            .map_err(io::Error::other)
-    };
-    Ok(serve(run))
+    Ok(serve(async {
+        sidecar::run(settings, listen, io::stdout(), stop_signal()?).await
+    }))
 }
 
 fn preflight_command(settings: &preflight::Settings, style: Option<Style>) -> Status {

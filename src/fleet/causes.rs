@@ -3,6 +3,7 @@
 
 use super::FleetNode;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest faulty nodes under one value that make it a cause, and fewest nodes elsewhere to compare them with.
@@ -55,7 +56,7 @@ pub(super) fn causes(nodes: &[FleetNode]) -> Vec<Cause> {
     }
     let of_reason = |those: &Vec<_>| with_nodes(Cause::default(), those);
     let mut rest: Vec<Cause> = by_reason.values().map(of_reason).collect();
-    rest.sort_by_key(|cause| std::cmp::Reverse(cause.nodes.len()));
+    rest.sort_by_key(|cause| Reverse(cause.nodes.len()));
     causes.extend(rest);
     causes
 }
@@ -92,17 +93,16 @@ fn shared(nodes: &[&FleetNode]) -> Option<Cause> {
             && faulty * SHARE >= *of
             && others >= LEAST
             && faulty * others > TIMES * others_faulty * of;
-        let elsewhere = (others_faulty, others);
-        fits.then(|| (*faulty, *of, *kind, (*value).to_string(), elsewhere))
+        let cause = || Cause {
+            kind: Some(kind),
+            value: Some(value.to_string()),
+            of: Some(*of),
+            elsewhere: Some((others_faulty, others)),
+            ..Cause::default()
+        };
+        fits.then(|| ((*faulty, Reverse(*of)), cause()))
     };
     let found = values.iter().filter_map(stands_out);
-    let (_, of, kind, value, elsewhere) =
-        found.max_by_key(|(faulty, of, ..)| (*faulty, std::cmp::Reverse(*of)))?;
-    Some(Cause {
-        kind: Some(kind),
-        value: Some(value),
-        of: Some(of),
-        elsewhere: Some(elsewhere),
-        ..Cause::default()
-    })
+    let (_, cause) = found.max_by_key(|(rank, _)| *rank)?;
+    Some(cause)
 }

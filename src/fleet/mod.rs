@@ -14,7 +14,7 @@ pub mod watched;
 
 use crate::cluster::desired::WITHHELD;
 use crate::cluster::names;
-use crate::cluster::node::{Condition, NodeView};
+use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::settings::ClusterSettings;
 use crate::cluster::silence::Mutes;
@@ -156,7 +156,11 @@ impl FleetNode {
         FleetNode {
             attributes: attributes(&node),
             node: node.name,
-            reason: reason(state, &condition, taint),
+            reason: match (state, taint) {
+                (Some(State::Ready | State::NoFabric), _) => String::new(),
+                (None, Taint::Startup) => AGENT_NOT_READY.into(),
+                _ => condition.reason,
+            },
             message: condition.message,
             since: condition
                 .last_transition_time
@@ -210,14 +214,6 @@ impl FleetNode {
         let place = |state| ORDER.iter().position(|of| *of == state);
         let at = self.state.and_then(place);
         (at.unwrap_or(ORDER.len()), natural(&self.node))
-    }
-}
-
-fn reason(state: Option<State>, condition: &Condition, taint: Taint) -> String {
-    match (state, taint) {
-        (Some(State::Ready | State::NoFabric), _) => String::new(),
-        (None, Taint::Startup) => AGENT_NOT_READY.into(),
-        _ => condition.reason.clone(),
     }
 }
 

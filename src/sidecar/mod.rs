@@ -71,35 +71,23 @@ pub struct Settings {
     container: String,
 }
 
-/// Why a sidecar ends early.
-#[derive(Debug, thiserror::Error)]
-pub enum SidecarError {
-    /// The address is not available.
-    #[error("cannot listen: {0}; --listen names another address, or none")]
-    Listen(io::Error),
-    /// Standard output is closed.
-    #[error("writing output: {0}")]
-    Write(io::Error),
-    /// A bug.
-    #[error("following log files: {0}")]
-    Reader(tokio::task::JoinError),
-}
-
 /// Runs until `shutdown`, or until the job is done if that is wanted. `listen`: addresses to serve on.
 ///
 /// # Errors
-/// [`SidecarError`].
+/// The address is not available, or standard output is closed.
 pub async fn run(
     settings: Settings,
     listen: Option<Vec<SocketAddr>>,
     mut out: impl Write + Send + 'static,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), SidecarError> {
+) -> io::Result<()> {
     let (page_tx, page_rx) = watch::channel(Arc::new(Page::default()));
     if let Some(addresses) = listen {
-        let listener = TcpListener::bind(addresses.as_slice())
-            .await
-            .map_err(SidecarError::Listen)?;
+        let bound = TcpListener::bind(addresses.as_slice()).await;
+        let listener = bound.map_err(|error| {
+            let hint = "--listen names another address, or none";
+            io::Error::other(format!("cannot listen: {error}; {hint}"))
+        })?;
         serve::start(listener, page_rx);
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -131,7 +119,7 @@ pub async fn run(
         }
         ended = &mut reader => ended,
     };
-    ended.unwrap_or_else(|error| Err(SidecarError::Reader(error)))
+    ended.unwrap_or_else(|bug| Err(io::Error::other(format!("following log files: {bug}"))))
 }
 
 struct Sidecar {
@@ -147,7 +135,7 @@ struct Sidecar {
 
 impl Sidecar {
     /// One poll: whether there is more to read, and whether the job is done.
-    fn step(&mut self, out: &mut impl Write) -> Result<(bool, bool), SidecarError> {
+    fn step(&mut self, out: &mut impl Write) -> io::Result<(bool, bool)> {
         let wall = jiff::Timestamp::now();
         let (stats, fault) = self.files.poll(crate::clock::monotonic(), Some(wall));
         self.page.bytes += stats.bytes;
@@ -167,7 +155,7 @@ impl Sidecar {
         out: &mut impl Write,
         wall: jiff::Timestamp,
         last: bool,
-    ) -> Result<(), SidecarError> {
+    ) -> io::Result<()> {
         let context = JobContext {
             now: Some((wall, self.settings.init_hang_after.0)),
             ..JobContext::default()
@@ -200,14 +188,14 @@ impl Sidecar {
             };
             let text = serde_json::to_string(&line).unwrap_or_default();
             let written = writeln!(out, "{text}").and_then(|()| out.flush());
-            written.map_err(SidecarError::Write)?;
+            written.map_err(|error| io::Error::other(format!("writing output: {error}")))?;
             self.printed.insert(container.clone(), (verdict, now));
         }
         Ok(())
     }
 
     /// What was written up to now, within limits: the end of the pod does not wait.
-    fn print_rest(&mut self, out: &mut impl Write) -> Result<(), SidecarError> {
+    fn print_rest(&mut self, out: &mut impl Write) -> io::Result<()> {
         let wall = jiff::Timestamp::now();
         for _ in 0..LAST_POLLS {
             let (stats, _) = self.files.poll(crate::clock::monotonic(), Some(wall));

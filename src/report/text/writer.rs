@@ -131,10 +131,9 @@ impl Page {
     }
 
     pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{}m{text}\x1b[0m", colour as u8)
-        } else {
-            text.to_string()
+        match self.colour {
+            true => format!("\x1b[{}m{text}\x1b[0m", colour as u8),
+            false => text.to_string(),
         }
     }
 }
@@ -167,10 +166,9 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
     };
-    if text.contains(steers) {
-        Cow::Owned(text.replace(steers, "?"))
-    } else {
-        Cow::Borrowed(text)
+    match text.contains(steers) {
+        true => Cow::Owned(text.replace(steers, "?")),
+        false => Cow::Borrowed(text),
     }
 }
 
