@@ -82,18 +82,14 @@ fn unknown_flag(error: &clap::Error) -> Option<(String, String)> {
 
 /// The flag whose value an error is about (`--timeout <TIME>`), and what is wrong with it.
 fn wrong_value(error: &clap::Error) -> Option<(String, String)> {
-    let is_value = matches!(
-        error.kind(),
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation
-    );
-    let ContextValue::String(argument) = error.get(ContextKind::InvalidArg).filter(|_| is_value)?
-    else {
+    use ErrorKind::{InvalidValue, ValueValidation};
+    let ContextValue::String(argument) = error.get(ContextKind::InvalidArg)? else {
         return None;
     };
-    let flag = argument
-        .split(' ')
-        .next()
-        .filter(|word| word.starts_with("--"))?;
+    let flag = argument.split(' ').next()?;
+    if !matches!(error.kind(), InvalidValue | ValueValidation) || !flag.starts_with("--") {
+        return None;
+    }
     // With the possible values, if it names them.
     let text = error.to_string();
     let said = text.split("\n\n").next()?.trim_start_matches("error: ");

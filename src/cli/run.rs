@@ -216,10 +216,9 @@ pub(super) fn style() -> Style {
 pub(super) fn print(text: &str) -> Status {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(0),
         // A closed pipe (`| head`) is not a failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        Err(error) => Err(fail(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(fail(error)),
+        _ => Ok(0),
     }
 }
 
@@ -260,9 +259,8 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
 fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Status {
-    let mut signals = on_runtime(async { Signals::listen() })
-        .and_then(|listening| listening)
-        .map_err(fail)?;
+    let signals = on_runtime(async { Signals::listen() }).flatten();
+    let mut signals = signals.map_err(fail)?;
     loop {
         let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
         let (config, settings) = (&loaded.config, loaded.changed());
@@ -359,7 +357,7 @@ fn preflight_command(settings: &preflight::Settings, style: Option<Style>) -> St
 
 /// Runs a service until it is stopped, and returns the exit status.
 pub(super) fn serve(run: impl Future<Output = io::Result<()>>) -> u8 {
-    match on_runtime(run).and_then(|ended| ended) {
+    match on_runtime(run).flatten() {
         Ok(()) => 0,
         Err(error) => {
             for line in error.to_string().lines() {

@@ -99,11 +99,9 @@ pub fn gds_ready(report: &Report) -> Option<bool> {
 
 /// Number of GPUs: by PCI scan, else as the NVIDIA driver lists them; none where neither was read.
 pub fn gpu_count(report: &Report) -> Option<usize> {
-    match (&report.snapshot.pci, gpudirect(report)) {
-        (Some(pci), _) => Some(pci.value.gpus.len()),
-        (None, Some(facts)) => Some(facts.gpus.len()),
-        (None, None) => None,
-    }
+    let scanned = report.snapshot.pci.as_ref();
+    let listed = || gpudirect(report).map(|facts| facts.gpus.len());
+    scanned.map(|pci| pci.value.gpus.len()).or_else(listed)
 }
 
 /// The number of GPUs for people. Without the PCI scan, the driver's list shows only GPUs that are

@@ -72,9 +72,9 @@ pub fn encode(report: &Report, style: Style) -> String {
     supplicants(&mut page, &ports);
     neighbors(&mut page, &ports);
     node_facts(&mut page, report);
-    page.listed("Muted checks: ", &report.muted, ", ");
+    page.listed("Muted checks: ", 2, &report.muted, ", ");
     let blind = blind_sources(report);
-    page.listed("Sources that did not answer: ", &blind, ", ");
+    page.listed("Sources that did not answer: ", 2, &blind, ", ");
     if !findings_first {
         findings(&mut page, report);
     }
@@ -156,9 +156,7 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
     } else {
         counted(others.iter().map(|port| port_view::word(&port.state())))
     };
-    if !listed.is_empty() {
-        page.wrapped("Other ports: ", 13, &listed.join(", "));
-    }
+    page.listed("Other ports: ", 13, &listed, ", ");
 }
 
 /// What 802.1X says of the ports that have a supplicant.
@@ -184,7 +182,7 @@ fn neighbors(page: &mut Page, ports: &[PortView<'_>]) {
         let neighbor = port.neighbor?;
         Some(format!("{} {neighbor}", port.subject))
     });
-    page.listed("Neighbors: ", &known.collect::<Vec<_>>(), ", ");
+    page.listed("Neighbors: ", 2, &known.collect::<Vec<_>>(), ", ");
 }
 
 fn node_facts(page: &mut Page, report: &Report) {
@@ -210,9 +208,9 @@ fn node_facts(page: &mut Page, report: &Report) {
     if let Some(there) = report.profile.there() {
         page.wrapped("  ", 2, &there);
     }
-    page.listed("Virtual functions: ", &virtual_functions(report), ", ");
+    page.listed("Virtual functions: ", 2, &virtual_functions(report), ", ");
     let disabled = disabled_functions(report);
-    page.listed("Virtual functions switched off: ", &disabled, "; ");
+    page.listed("Virtual functions switched off: ", 2, &disabled, "; ");
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
 }
@@ -267,7 +265,7 @@ fn findings(page: &mut Page, report: &Report) {
         let followers: Vec<String> = (report.followers(finding))
             .map(|follower| format!("{} {}", follower.subject, follower.reason))
             .collect();
-        page.listed("  with it: ", &followers, ", ");
+        page.listed("  with it: ", 2, &followers, ", ");
     }
     let more = leads().count().saturating_sub(MAX_FINDINGS);
     if more > 0 {
@@ -292,9 +290,7 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
         value => format!("{name}={value}"),
     });
     let seen: Vec<String> = seen.collect();
-    if !seen.is_empty() {
-        page.wrapped("  seen: ", 8, &seen.join(", "));
-    }
+    page.listed("  seen: ", 8, &seen, ", ");
     if !finding.remedy.is_empty() {
         page.wrapped("  fix:  ", 8, &finding.remedy);
     }

@@ -161,15 +161,12 @@ pub fn shape_names() -> Vec<&'static str> {
 
 /// Everything that can be simulated, one line each: presets, then shapes.
 pub fn listing() -> String {
-    let mut text = String::new();
-    for (name, about) in listed("about") {
-        text += &format!("{name:<18}{about}\n");
-    }
-    text += "\nEvery known shape:\n";
-    for (name, about) in listed("shape") {
-        text += &format!("{name:<32}{about}\n");
-    }
-    text
+    let lines = |field: &str, width: usize| -> String {
+        let line = |(name, about)| format!("{name:<width$}{about}\n");
+        listed(field).map(line).collect()
+    };
+    let (presets, shapes) = (lines("about", 18), lines("shape", 32));
+    format!("{presets}\nEvery known shape:\n{shapes}")
 }
 
 /// A node by the name of a machine.
@@ -528,10 +525,8 @@ fn set_link_down(spec: &mut NodeSpec, device: &str, cabled: bool) {
         return;
     };
     set_link(port, false);
-    let attrs = [&mut port.pma, &mut port.hw]
-        .into_iter()
-        .flatten()
-        .flatten();
+    let groups = [&mut port.pma, &mut port.hw].into_iter().flatten();
+    let attrs = groups.flatten();
     for (_, attr) in attrs.filter(|(name, _)| !cabled && *name != "lifespan") {
         if let Attr::Number(value) = attr {
             *value = 0;

@@ -57,9 +57,9 @@ impl Page {
     }
 
     /// A list after its lead-in; nothing where it is empty.
-    pub(crate) fn listed(&mut self, lead: &str, items: &[String], separator: &str) {
+    pub(crate) fn listed(&mut self, lead: &str, indent: usize, items: &[String], separator: &str) {
         if !items.is_empty() {
-            self.wrapped(lead, 2, &items.join(separator));
+            self.wrapped(lead, indent, &items.join(separator));
         }
     }
 
@@ -69,7 +69,7 @@ impl Page {
         let (colour, word, summary) = head;
         let lead = format!("{}  ", self.paint(colour, word));
         self.wrapped(&lead, 2, &summary);
-        self.listed("  ", &parts.facts, "; ");
+        self.listed("  ", 2, &parts.facts, "; ");
         for line in parts.evidence {
             self.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
         }
