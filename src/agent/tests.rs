@@ -49,7 +49,7 @@ async fn an_address_that_is_not_this_host_s_is_refused_whatever_its_port() {
     let port = own.local_addr().unwrap().port();
     let config = |address: [u8; 4], port| {
         let mut config = Config::default();
-        config.agent.listen = Listen::on(address.into(), port);
+        config.agent.listen = Listen::new(Some(address.into()), port);
         config
     };
     let before = config([127, 0, 0, 1], port);

@@ -31,7 +31,7 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
         match command().try_get_matches_from(&args) {
             Ok(matches) if complaints.is_empty() => return Ok(matches),
             Ok(matches) => {
-                complaints.extend(wrong_settings(&matches));
+                complaints.extend(wrong_settings(&matches).into_iter().flatten());
                 break;
             }
             Err(error) => match unknown_flag(&error).or_else(|| wrong_value(&error)) {
@@ -56,13 +56,11 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
     Err(USAGE)
 }
 
-fn wrong_settings(matches: &ArgMatches) -> Vec<String> {
-    let Some((_, matches)) = matches.subcommand() else {
-        return Vec::new();
-    };
-    let has_settings = matches.try_contains_id("config").is_ok();
-    let loaded = has_settings.then(|| config::load(matches, |_| None));
-    loaded.and_then(Result::err).unwrap_or_default()
+/// What is wrong with the settings of a command that takes any.
+fn wrong_settings(matches: &ArgMatches) -> Option<Vec<String>> {
+    let (_, matches) = matches.subcommand()?;
+    matches.try_contains_id("config").ok()?;
+    config::load(matches, |_| None).err()
 }
 
 /// The unknown flag that an error is about, and a complaint that names what to write instead.
@@ -84,18 +82,14 @@ fn unknown_flag(error: &clap::Error) -> Option<(String, String)> {
 
 /// The flag whose value an error is about (`--timeout <TIME>`), and what is wrong with it.
 fn wrong_value(error: &clap::Error) -> Option<(String, String)> {
-    let is_value = matches!(
-        error.kind(),
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation
-    );
-    let ContextValue::String(argument) = error.get(ContextKind::InvalidArg).filter(|_| is_value)?
-    else {
+    use ErrorKind::{InvalidValue, ValueValidation};
+    let ContextValue::String(argument) = error.get(ContextKind::InvalidArg)? else {
         return None;
     };
-    let flag = argument
-        .split(' ')
-        .next()
-        .filter(|word| word.starts_with("--"))?;
+    let flag = argument.split(' ').next()?;
+    if !matches!(error.kind(), InvalidValue | ValueValidation) || !flag.starts_with("--") {
+        return None;
+    }
     // With the possible values, if it names them.
     let text = error.to_string();
     let said = text.split("\n\n").next()?.trim_start_matches("error: ");
@@ -136,11 +130,8 @@ pub(super) enum Commands {
     #[command(disable_help_subcommand = true, after_help = fleet::EXIT_STATUSES)]
     Fleet(fleet::Flags),
     /// On a Slurm node: drain and resume it by the agent's verdict
-    #[command(
-        subcommand,
-        disable_help_subcommand = true,
-        arg_required_else_help = true
-    )]
+    #[command(subcommand, disable_help_subcommand = true)]
+    #[command(arg_required_else_help = true)]
     Slurm(slurm::Program),
     /// Remove our labels, taint and condition from a node, or from all, before an uninstall
     Cleanup(cleanup::Which),
@@ -220,11 +211,8 @@ pub(super) enum LocalCommands {
 pub(super) struct Output {
     /// Output format: text (the default), json
     #[arg(short, long, value_name = "FORM", value_parser = ["text", "json"])]
-    #[arg(
-        default_value = "text",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
+    #[arg(default_value = "text")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     output: String,
 }
 

@@ -8,8 +8,7 @@ mod runner;
 mod settings;
 mod tempdir;
 
-use super::complain;
-use super::run::{USAGE, fail, print, serve, style};
+use super::run::{Status, fail, print, refuse, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::files::{check_replaceable, replace};
@@ -23,7 +22,7 @@ use cluster::{Budget, ClusterNode};
 use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
 use runner::{Runner, minutes};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -72,43 +71,36 @@ fn parse_speed(text: &str) -> Result<f64, &'static str> {
     speed.ok_or("a number from 0.1 to 8")
 }
 
-/// Runs `selvage simulate`; gives its exit status.
-pub(super) fn simulate_command(args: SimulateArgs) -> u8 {
+/// Runs `selvage simulate`.
+pub(super) fn simulate_command(args: SimulateArgs) -> Status {
     let (Some(node), Some(dir)) = (args.node, args.dir) else {
-        return print(&simulate::listing()).unwrap_or_else(|failed| failed);
+        return print(&simulate::listing());
     };
     let existing = tree::list(&Host::new(&dir), ".");
     let shown = dir.display();
     if existing.value().is_some_and(|names| !names.is_empty()) {
-        return fail(format_args!(
+        return Err(fail(format_args!(
             "{shown} is not empty; name a new or empty directory"
-        ));
+        )));
     }
-    let Some(spec) = simulate::by_name(&node) else {
-        complain(format_args!(
+    let spec = simulate::by_name(&node).ok_or_else(|| {
+        refuse(format_args!(
             "no simulated node {node:?}; available: {}; and by instance type: {}",
             simulate::presets().join(", "),
             simulate::shape_names().join(", ")
-        ));
-        return USAGE;
-    };
-    match Node::write(spec, &dir) {
-        Ok(_) => 0,
-        Err(error) => fail(format_args!("{shown}: {error}")),
-    }
+        ))
+    })?;
+    let written = Node::write(spec, &dir);
+    written.map_err(|error| fail(format_args!("{shown}: {error}")))?;
+    Ok(0)
 }
 
-/// Runs `selvage demo`; gives its exit status.
-pub(super) fn demo_command(args: &DemoArgs) -> u8 {
+/// Runs `selvage demo`.
+pub(super) fn demo_command(args: &DemoArgs) -> Status {
     if args.once && (args.nodes > 1 || args.play.is_some()) {
-        complain("--once is for one node: a fleet's faults last");
-        return USAGE;
+        return Err(refuse("--once is for one node: a fleet's faults last"));
     }
-    let run = async {
-        let stop = stop_signal()?;
-        run(args, stop).await
-    };
-    serve(run)
+    Ok(serve(async { run(args, stop_signal()?).await }))
 }
 
 /// What a simulated node's files failed by.
@@ -292,19 +284,15 @@ async fn run_agent(
 
 /// Writes the nodes' addresses for Prometheus (`file_sd_configs`).
 fn write_targets(path: &Path, members: &[Member]) -> io::Result<()> {
-    let targets: Vec<_> = members
-        .iter()
-        .map(|member| {
-            json!({
-                "targets": [member.listen.to_string()],
-                "labels": {"instance": member.scenario.name, "cluster": "demo"},
-            })
+    let targets = members.iter().map(|member| {
+        json!({
+            "targets": [member.listen.to_string()],
+            "labels": {"instance": member.scenario.name, "cluster": "demo"},
         })
-        .collect();
-    let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
-    text.push(b'\n');
+    });
+    let text = format!("{}\n", Value::from_iter(targets));
     check_replaceable(path)?;
-    replace(path, &text, None)
+    replace(path, text.as_bytes(), None)
 }
 
 /// The first lines: where to look.

@@ -168,17 +168,15 @@ pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Status {
             "--{id} has no effect on `fleet {name}`"
         )));
     }
+    let mut style = style();
+    if !io::stdout().is_terminal() {
+        // A file or a pipe has no width.
+        style.width = usize::MAX;
+    }
     let asked = CommandLine {
         settings: loaded.config.cluster,
         flags,
-        style: match io::stdout().is_terminal() {
-            true => style(),
-            // A file or a pipe has no width.
-            false => Style {
-                width: usize::MAX,
-                ..style()
-            },
-        },
+        style,
     };
     let asked = asked.with_flags().map_err(refuse_all)?;
     on_runtime(show(&asked)).map_err(fail)?

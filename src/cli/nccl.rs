@@ -7,8 +7,7 @@ use super::run::{Status, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
-use crate::report;
-use crate::report::nccl::Input;
+use crate::report::nccl::{self as report, Input};
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -25,8 +24,8 @@ pub(super) fn command(given: &Inputs) -> Status {
         complain(error);
     }
     print(&match given.output.style() {
-        None => report::nccl::json(&inputs),
-        Some(style) => report::nccl::text(&inputs, style),
+        None => report::json(&inputs),
+        Some(style) => report::text(&inputs, style),
     })?;
     let verdicts = inputs.iter().map(|input| input.verdict.tcp_fallback);
     let any = |fallback| verdicts.clone().any(|of| of == fallback);

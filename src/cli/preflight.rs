@@ -181,13 +181,13 @@ fn open(
     slot: Option<u32>,
     deadline: Deadline,
 ) -> Vec<SeenDevice> {
-    let start = |device: &RdmaDevice| {
+    let start = |device: RdmaDevice| {
         let own = device.clone();
-        start("uverbs", host, move |host| nodes::read(host, own, slot))
+        let read = move |host: &Host| nodes::read(host, own, slot);
+        (device, start("uverbs", host, read))
     };
-    let pending: Vec<Pending<SeenDevice>> = devices.iter().map(start).collect();
-    let devices = devices.into_iter().zip(pending);
-    let seen = devices.map(|(device, pending)| {
+    let pending: Vec<_> = devices.into_iter().map(start).collect();
+    let seen = pending.into_iter().map(|(device, pending)| {
         let missing = |missing: Missing| SeenDevice {
             node: missing.reading("its uverbs node or the files of its ports"),
             ports: Vec::new(),

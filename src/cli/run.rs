@@ -13,8 +13,7 @@ use crate::agent::AgentError;
 use crate::config::listen::Listen;
 use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
-use crate::report::text::Style;
-use crate::report::text::clean_lines;
+use crate::report::text::{Style, clean_lines};
 use crate::report::{Report, State, metrics};
 use crate::sidecar;
 use crate::source::machine;
@@ -73,9 +72,9 @@ fn run(matches: &ArgMatches) -> Status {
         Commands::Completions { shell } => print(&args::completions(shell)),
         Commands::Man => print(&args::man_page()),
         #[cfg(feature = "demo")]
-        Commands::Demo(args) => Ok(demo::demo_command(&args)),
+        Commands::Demo(args) => demo::demo_command(&args),
         #[cfg(feature = "demo")]
-        Commands::Simulate(args) => Ok(demo::simulate_command(args)),
+        Commands::Simulate(args) => demo::simulate_command(args),
     }
 }
 
@@ -115,10 +114,8 @@ pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Box<Loaded>, Vec<Stri
     let agent = &mut loaded.config.agent;
     let root = &agent.host_root;
     if !root.is_dir() {
-        return Err(vec![format!(
-            "--host-root {}: no such directory",
-            root.display()
-        )]);
+        let missing = format!("--host-root {}: no such directory", root.display());
+        return Err(vec![missing]);
     }
     // State saved on this machine does not belong to the tree of another one.
     let default = Config::default().agent.state_dir;
@@ -219,10 +216,9 @@ pub(super) fn style() -> Style {
 pub(super) fn print(text: &str) -> Status {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(0),
         // A closed pipe (`| head`) is not a failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        Err(error) => Err(fail(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(fail(error)),
+        _ => Ok(0),
     }
 }
 
@@ -263,9 +259,8 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
 fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Status {
-    let mut signals = on_runtime(async { Signals::listen() })
-        .and_then(|listening| listening)
-        .map_err(fail)?;
+    let signals = on_runtime(async { Signals::listen() }).flatten();
+    let mut signals = signals.map_err(fail)?;
     loop {
         let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
         let (config, settings) = (&loaded.config, loaded.changed());
@@ -340,13 +335,9 @@ fn sidecar_command(settings: sidecar::Settings) -> Status {
             Some(listen.map_err(refused)?.addresses())
         }
     };
-    let run = async {
-        let stop = stop_signal()?;
-        sidecar::run(settings, listen, io::stdout(), stop)
-            .await
-            .map_err(io::Error::other)
-    };
-    Ok(serve(run))
+    Ok(serve(async {
+        sidecar::run(settings, listen, io::stdout(), stop_signal()?).await
+    }))
 }
 
 fn preflight_command(settings: &preflight::Settings, style: Option<Style>) -> Status {
@@ -366,7 +357,7 @@ fn preflight_command(settings: &preflight::Settings, style: Option<Style>) -> St
 
 /// Runs a service until it is stopped, and returns the exit status.
 pub(super) fn serve(run: impl Future<Output = io::Result<()>>) -> u8 {
-    match on_runtime(run).and_then(|ended| ended) {
+    match on_runtime(run).flatten() {
         Ok(()) => 0,
         Err(error) => {
             for line in error.to_string().lines() {

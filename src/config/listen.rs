@@ -15,20 +15,9 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// Listens on all addresses.
-    pub const fn any(port: u16) -> Self {
-        Listen {
-            address: None,
-            port,
-        }
-    }
-
-    /// Listens on one address only.
-    pub const fn on(address: IpAddr, port: u16) -> Self {
-        Listen {
-            address: Some(address),
-            port,
-        }
+    /// Listens on one address, or on all of them.
+    pub const fn new(address: Option<IpAddr>, port: u16) -> Self {
+        Listen { address, port }
     }
 
     /// Socket addresses to try, the first that binds serves. All addresses are one IPv6 socket that
@@ -68,14 +57,12 @@ impl FromStr for Listen {
             return Err(bad());
         }
         let port = port.parse().map_err(|_| bad())?;
-        match address {
-            "" => Ok(Listen::any(port)),
-            "localhost" => Ok(Listen::on(Ipv4Addr::LOCALHOST.into(), port)),
-            _ => {
-                let address: SocketAddr = text.parse().map_err(|_| bad())?;
-                Ok(Listen::on(address.ip(), port))
-            }
-        }
+        let address = match address {
+            "" => None,
+            "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+            _ => Some(text.parse::<SocketAddr>().map_err(|_| bad())?.ip()),
+        };
+        Ok(Listen { address, port })
     }
 }
 
@@ -119,7 +106,7 @@ mod tests {
 
     #[test]
     fn all_addresses_are_tried_as_ipv6_first() {
-        let addresses: Vec<String> = Listen::any(7)
+        let addresses: Vec<String> = Listen::new(None, 7)
             .addresses()
             .iter()
             .map(|a| a.to_string())

@@ -38,7 +38,7 @@ pub fn to_toml_defaults() -> String {
         }
         let default = if inline_table(first).is_some() {
             comment(&mut out, &section_help(key));
-            inline(group)
+            toml(&inline(group))
         } else {
             comment(&mut out, &first.help);
             toml(&first.default)
@@ -108,11 +108,9 @@ fn inline_table(setting: &Setting) -> Option<&str> {
     section_of(section).is_none().then_some(section)
 }
 
-fn inline(parts: &[&Setting]) -> String {
-    let shown =
-        |part: &&Setting| format!("{} = {}", part.section_and_name().1, toml(&part.default));
-    let parts: Vec<String> = parts.iter().map(shown).collect();
-    format!("{{ {} }}", parts.join(", "))
+fn inline(parts: &[&Setting]) -> Value {
+    let field = |part: &&Setting| (part.section_and_name().1.to_string(), part.default.clone());
+    parts.iter().map(field).collect()
 }
 
 fn comment(out: &mut String, text: &str) {

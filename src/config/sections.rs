@@ -13,7 +13,7 @@ section! {
     /// The process itself: where it listens, what it reads, what it logs.
     AgentSettings {
         /// Address to serve on, `ADDRESS:PORT`; without an address, all of them.
-        listen: Listen = Listen::any(9949),
+        listen: Listen = Listen::new(None, 9949),
         /// The node's name. Empty: NODE_NAME from the environment, else the host name.
         node_name: String = String::new(),
         /// Directory that holds `sys`, `proc`, `dev` and `var/log/pods`.

@@ -3,6 +3,7 @@
 
 use super::FleetNode;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest faulty nodes under one value that make it a cause, and fewest nodes elsewhere to compare them with.
@@ -39,10 +40,10 @@ pub(super) fn causes(nodes: &[FleetNode]) -> Vec<Cause> {
     // Nodes without a verdict prove nothing about what others share.
     let mut judged: Vec<&FleetNode> = nodes.iter().filter(|node| node.state.is_some()).collect();
     let mut causes = Vec::new();
-    while let Some((cause, kind, value)) = shared(&judged) {
+    while let Some(cause) = shared(&judged) {
         let has = |node: &FleetNode| {
             let mut all = node.attributes.iter();
-            all.any(|of| of.kind == kind && of.value == value)
+            all.any(|of| Some(of.kind) == cause.kind && Some(&of.value) == cause.value.as_ref())
         };
         let (those, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|node| has(node));
         left = others;
@@ -54,9 +55,8 @@ pub(super) fn causes(nodes: &[FleetNode]) -> Vec<Cause> {
         by_reason.entry(&node.reason).or_default().push(node);
     }
     let of_reason = |those: &Vec<_>| with_nodes(Cause::default(), those);
-    let rest = by_reason.values().map(of_reason);
-    let mut rest: Vec<Cause> = rest.collect();
-    rest.sort_by_key(|cause| std::cmp::Reverse(cause.nodes.len()));
+    let mut rest: Vec<Cause> = by_reason.values().map(of_reason).collect();
+    rest.sort_by_key(|cause| Reverse(cause.nodes.len()));
     causes.extend(rest);
     causes
 }
@@ -71,7 +71,7 @@ fn with_nodes(mut cause: Cause, nodes: &[&FleetNode]) -> Cause {
 
 /// The value under which most nodes are faulty, far more often than under others; of several that fit the
 /// same nodes the narrowest.
-fn shared(nodes: &[&FleetNode]) -> Option<(Cause, &'static str, String)> {
+fn shared(nodes: &[&FleetNode]) -> Option<Cause> {
     let mut values: BTreeMap<(&'static str, &str), Tally> = BTreeMap::new();
     let mut kinds: BTreeMap<&'static str, Tally> = BTreeMap::new();
     for node in nodes {
@@ -93,18 +93,16 @@ fn shared(nodes: &[&FleetNode]) -> Option<(Cause, &'static str, String)> {
             && faulty * SHARE >= *of
             && others >= LEAST
             && faulty * others > TIMES * others_faulty * of;
-        let elsewhere = (others_faulty, others);
-        fits.then(|| (*faulty, *of, *kind, (*value).to_string(), elsewhere))
+        let cause = || Cause {
+            kind: Some(kind),
+            value: Some(value.to_string()),
+            of: Some(*of),
+            elsewhere: Some((others_faulty, others)),
+            ..Cause::default()
+        };
+        fits.then(|| ((*faulty, Reverse(*of)), cause()))
     };
     let found = values.iter().filter_map(stands_out);
-    let (_, of, kind, value, elsewhere) =
-        found.max_by_key(|(faulty, of, ..)| (*faulty, std::cmp::Reverse(*of)))?;
-    let cause = Cause {
-        kind: Some(kind),
-        value: Some(value.clone()),
-        of: Some(of),
-        elsewhere: Some(elsewhere),
-        ..Cause::default()
-    };
-    Some((cause, kind, value))
+    let (_, cause) = found.max_by_key(|(rank, _)| *rank)?;
+    Some(cause)
 }

@@ -14,7 +14,7 @@ pub mod watched;
 
 use crate::cluster::desired::WITHHELD;
 use crate::cluster::names;
-use crate::cluster::node::{Condition, NodeView};
+use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::settings::ClusterSettings;
 use crate::cluster::silence::Mutes;
@@ -156,7 +156,11 @@ impl FleetNode {
         FleetNode {
             attributes: attributes(&node),
             node: node.name,
-            reason: reason(state, &condition, taint),
+            reason: match (state, taint) {
+                (Some(State::Ready | State::NoFabric), _) => String::new(),
+                (None, Taint::Startup) => AGENT_NOT_READY.into(),
+                _ => condition.reason,
+            },
             message: condition.message,
             since: condition
                 .last_transition_time
@@ -189,11 +193,12 @@ impl FleetNode {
         if self.taint == Taint::None && self.muted.contains_key(crate::cluster::silence::TAINT) {
             self.taint = Taint::Muted;
         }
-        let age = self.heartbeat.map(|seen| now.duration_since(seen));
-        let silent = |limit: Duration| {
-            age.is_some_and(|age| age.unsigned_abs() > limit && age.is_positive())
-        };
-        if silent_after.is_some_and(silent) {
+        // None where the heartbeat lies ahead of this clock.
+        let age = |seen| Duration::try_from(now.duration_since(seen)).ok();
+        let age = self.heartbeat.and_then(age);
+        if let (Some(age), Some(limit)) = (age, silent_after)
+            && age > limit
+        {
             self.silent = true;
             if !matches!(self.state, Some(State::Unready) | None) {
                 self.state = Some(State::Unknown);
@@ -209,14 +214,6 @@ impl FleetNode {
         let place = |state| ORDER.iter().position(|of| *of == state);
         let at = self.state.and_then(place);
         (at.unwrap_or(ORDER.len()), natural(&self.node))
-    }
-}
-
-fn reason(state: Option<State>, condition: &Condition, taint: Taint) -> String {
-    match (state, taint) {
-        (Some(State::Ready | State::NoFabric), _) => String::new(),
-        (None, Taint::Startup) => AGENT_NOT_READY.into(),
-        _ => condition.reason.clone(),
     }
 }
 
@@ -261,8 +258,7 @@ pub struct Fleet {
 impl Fleet {
     /// Whether a node is unready.
     pub fn has_unready(&self) -> bool {
-        let mut nodes = self.nodes.iter();
-        nodes.any(|node| node.state == Some(State::Unready))
+        (self.counts.by_state).contains_key(State::Unready.as_str())
     }
 }
 

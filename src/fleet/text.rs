@@ -2,9 +2,10 @@
 
 use super::causes::Cause;
 use super::{Fleet, FleetNode, ORDER, Taint};
+use crate::check::word;
 use crate::report::State;
 use crate::report::text::Style;
-use crate::report::text::writer::{Page, clean, count, widths};
+use crate::report::text::writer::{Page, after_colon, clean, count, widths};
 use crate::units::span_text;
 use jiff::{SignedDuration, Timestamp};
 
@@ -35,16 +36,11 @@ const COLUMNS: &[Column] = &[
         "" => node.rails.clone(),
         gbps => format!("{}x{gbps}G", node.rails),
     }),
-    ("TAINT", |node, _| {
-        let word = match node.taint {
-            Taint::None => "",
-            Taint::Applied => "yes",
-            Taint::Withheld => "withheld",
-            Taint::Muted => "muted",
-            Taint::Startup => "startup",
-            Taint::Unknown => "?",
-        };
-        word.into()
+    ("TAINT", |node, _| match node.taint {
+        Taint::None => String::new(),
+        Taint::Applied => "yes".into(),
+        Taint::Unknown => "?".into(),
+        other => word(&other),
     }),
 ];
 
@@ -99,11 +95,8 @@ fn headline(fleet: &Fleet) -> String {
     if counts.without_agent > 0 {
         parts.push(format!("{} without an agent", counts.without_agent));
     }
-    let nodes = count(number(counts.nodes), "node");
-    let parts = match parts.is_empty() {
-        true => String::new(),
-        false => format!(": {}", parts.join(", ")),
-    };
+    let nodes = count(counts.nodes, "node");
+    let parts = after_colon(&parts);
     let taints = fleet.budget.as_ref().map_or(String::new(), |budget| {
         let withheld = match budget.withheld {
             0 => String::new(),
@@ -113,10 +106,6 @@ fn headline(fleet: &Fleet) -> String {
         format!("; taints: {taints} of {allowed} allowed{withheld}")
     });
     format!("{nodes}{parts}{taints}")
-}
-
-fn number(of: usize) -> u32 {
-    u32::try_from(of).unwrap_or(u32::MAX)
 }
 
 fn sentence(cause: &Cause) -> String {
@@ -145,7 +134,7 @@ fn sentence(cause: &Cause) -> String {
         names.push(&more);
     }
     let (reasons, names) = (reasons.join(", "), names.join(", "));
-    format!("{reasons}: {}: {names}", count(number(nodes), "node"))
+    format!("{reasons}: {}: {names}", count(nodes, "node"))
 }
 
 fn table(page: &mut Page, columns: &[&Column], nodes: &[&FleetNode], now: Timestamp) {

@@ -38,18 +38,17 @@ pub struct AgentReport {
     gpudirect: Option<AgentGpuDirect>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 struct AgentPort {
     rate_bits_per_second: Option<u64>,
-    #[serde(default)]
     rail: bool,
-    #[serde(default)]
     state: String,
     firmware: Option<String>,
     neighbor: Option<Neighbor>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct AgentGpuDirect {
     path: Option<String>,
     driver_version: Option<String>,

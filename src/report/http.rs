@@ -14,7 +14,7 @@ use bytes::Bytes;
 use hosts::Hosts;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -28,7 +28,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tls_auth::TlsAuth;
+use tls_auth::{Access, TlsAuth};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
@@ -103,8 +103,10 @@ pub trait Answers: Send + Sync + 'static {
     fn answer(&self, request: &Request<Incoming>, client: &Client) -> Answer;
     /// Bounds on what clients can take.
     fn limits(&self) -> Limits;
-    /// TLS and who may ask.
-    fn guard(&self) -> &TlsAuth;
+    /// TLS and who may ask, as of now; by default everybody, over plain HTTP.
+    fn access(&self) -> Access {
+        Access::default()
+    }
 }
 
 /// What the agent's server answers from.
@@ -182,8 +184,8 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
         self.limits
     }
 
-    fn guard(&self) -> &TlsAuth {
-        &self.guard
+    fn access(&self) -> Access {
+        self.guard.access()
     }
 }
 
@@ -206,7 +208,7 @@ impl<S> ServeState<S> {
         route: &str,
         request: &Request<Incoming>,
         client: &Client,
-        access: &tls_auth::Access,
+        access: &Access,
     ) -> Option<Answer> {
         let (uri, headers) = (request.uri(), request.headers());
         // Runbooks are the same everywhere.
@@ -220,7 +222,7 @@ impl<S> ServeState<S> {
     }
 
     /// The latest report, as far as it is the client's business.
-    fn report_for(&self, route: &str, client: &Client, access: &tls_auth::Access) -> Arc<Report> {
+    fn report_for(&self, route: &str, client: &Client, access: &Access) -> Arc<Report> {
         let report = Arc::clone(&self.reports.borrow());
         let trusted = access.is_guarded() || client.address.is_loopback();
         match route {
@@ -235,10 +237,8 @@ pub fn not_a_read(method: &Method) -> Option<Answer> {
     if method == Method::GET || method == Method::HEAD {
         return None;
     }
-    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
-    let allow = HeaderValue::from_static("GET, HEAD");
-    response.headers_mut().insert(header::ALLOW, allow);
-    Some(response)
+    let response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+    Some(with(response, header::ALLOW, "GET, HEAD"))
 }
 
 /// An answer in plain text.
@@ -248,30 +248,25 @@ pub fn plain(status: StatusCode, text: &'static str) -> Answer {
 
 /// A page, which may do nothing but show itself.
 fn html(body: Bytes) -> Answer {
-    let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", body);
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, page::POLICY),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+    let response = respond(StatusCode::OK, "text/html; charset=utf-8", body);
+    let response = with(response, header::CONTENT_SECURITY_POLICY, page::POLICY);
+    with(response, header::REFERRER_POLICY, "no-referrer")
 }
 
 /// An answer of a content type.
 pub fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+    let response = with(response, header::CONTENT_TYPE, kind);
+    let response = with(response, header::CACHE_CONTROL, "no-store");
+    with(response, header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+}
+
+/// The answer with a further header.
+fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
+    let value = HeaderValue::from_static(value);
+    answer.headers_mut().insert(name, value);
+    answer
 }
 
 /// An open connection as the accept loop sees it.
@@ -410,7 +405,7 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
             address,
             chain: Vec::new(),
         };
-        let Some(config) = self.state.guard().access().tls else {
+        let Some(config) = self.state.access().tls else {
             return self.requests(stream, client).await;
         };
         let shaken = tokio::select! {

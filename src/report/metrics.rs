@@ -16,8 +16,7 @@ pub(crate) mod nccl;
 mod pfc;
 mod port;
 
-pub(crate) use exposition::Exposition;
-use exposition::series;
+pub(crate) use exposition::{Exposition, series};
 
 /// Most series of `selvage_finding`: what stands beyond the worst ones is in the counts.
 const MAX_FINDINGS: usize = 64;
@@ -92,8 +91,7 @@ fn of_report(out: &mut Exposition, report: &Report, cluster: Option<&ClusterStat
 /// The age of the report and the agent's own process.
 fn of_scrape(out: &mut Exposition, report: &Report, stats: &AgentStats) {
     let age = stats.now.map(|now| now.since(report.snapshot.at));
-    let age = age.map(|age| age.as_secs_f64());
-    out.push("selvage_report_age_seconds", &[], age);
+    series! { out "selvage_report_age_seconds" [] age.map(|age| age.as_secs_f64()); }
     agent(out, stats);
 }
 
@@ -142,9 +140,9 @@ fn findings(out: &mut Exposition, report: &Report) {
             let cause = (report.cause(finding))
                 .filter(|cause| (cause.weight, cause.status) >= (finding.weight, finding.status))
                 .map_or("", |cause| cause.reason);
-            let (check, subject, reason) = (finding.check, &finding.subject, finding.reason);
-            let labels = [check, subject, reason, status, cause];
-            out.push("selvage_finding", &labels, true);
+            series! { out
+                "selvage_finding" [finding.check, &finding.subject, finding.reason, status, cause] true;
+            }
         }
     }
     for (labels, count) in counts {
@@ -157,8 +155,7 @@ fn platform(out: &mut Exposition, report: &Report) {
     let profile = &report.profile;
     // Before the first enumeration the profile is not known.
     if report.snapshot.devices.is_some() || profile.shape.is_some() {
-        let labels = [profile.name(), &word(&profile.source)];
-        out.push("selvage_profile_info", &labels, true);
+        series! { out "selvage_profile_info" [profile.name(), &word(&profile.source)] true; }
     }
     for resource in &report.resources {
         let name = resource.name.as_str();
@@ -193,11 +190,7 @@ fn pci(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
         }
         for severity in AER_SEVERITIES {
             let count = function.aer.get(severity).copied();
-            out.push(
-                "selvage_pcie_aer_errors_total",
-                &[&address, severity],
-                count,
-            );
+            series! { out "selvage_pcie_aer_errors_total" [&address, severity] count; }
         }
     }
 }
@@ -220,8 +213,8 @@ fn kernel_log(out: &mut Exposition, report: &Report) {
         }
     }
     for ((pci, code), count) in counts.into_iter().take(MAX_EVENTS) {
-        let labels = [pci, &code.to_string(), xid_codes::class(code)];
-        out.push("selvage_gpu_xid_total", &labels, count);
+        let class = xid_codes::class(code);
+        series! { out "selvage_gpu_xid_total" [pci, &code.to_string(), class] count; }
     }
     let events = report.totals.nic_events.iter();
     let events = events.flat_map(|(pci, events)| events.iter().map(move |event| (pci, event)));
@@ -233,13 +226,11 @@ fn kernel_log(out: &mut Exposition, report: &Report) {
 fn gpudirect(out: &mut Exposition, report: &Report) {
     if let Some(modules) = port_view::modules(report) {
         for name in MODULES_OF_INTEREST {
-            let loaded = modules.contains_key(*name);
-            out.push("selvage_kernel_module_loaded", &[name], loaded);
+            series! { out "selvage_kernel_module_loaded" [name] modules.contains_key(*name); }
         }
     }
     for path in [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown] {
-        let here = path == report.gpudirect.path;
-        out.push("selvage_gpudirect_path", &[&port_view::word(&path)], here);
+        series! { out "selvage_gpudirect_path" [&word(&path)] path == report.gpudirect.path; }
     }
     out.push("selvage_gds_ready", &[], port_view::gds_ready(report));
     let facts = port_view::gpudirect(report);

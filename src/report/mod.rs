@@ -99,10 +99,7 @@ impl Report {
     /// The reasons of the verdict as they follow it in a line: `: LinkDown, GpuFellOff`; empty where there
     /// are none.
     pub fn because(&self) -> String {
-        match self.reasons.as_slice() {
-            [] => String::new(),
-            reasons => format!(": {}", reasons.join(", ")),
-        }
+        text::writer::after_colon(&self.reasons)
     }
 
     /// Whether what a source, and its subject, gave at a moment can still be shown.

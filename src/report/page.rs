@@ -14,8 +14,7 @@ mod summary;
 mod text;
 mod topology_layout;
 
-use super::runbooks;
-use super::{ClusterStatus, Report, State, nccl, port_view};
+use super::{ClusterStatus, Report, State, nccl, port_view, runbooks};
 use crate::check::nccl_jobs::Via;
 use crate::readiness;
 use crate::readiness::history::Change;
@@ -63,19 +62,14 @@ impl Severity {
     }
 }
 
-/// The icon of the browser's tab.
-#[derive(Template)]
-#[template(path = "favicon.html")]
-struct Favicon(Severity);
-
 /// The whole document.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Page<'a> {
     page: Context<'a>,
     refresh: Refresh,
-    favicon: Favicon,
-    style: &'static str,
+    /// That of the icon in the browser's tab.
+    severity: Severity,
     sections: Vec<String>,
 }
 
@@ -120,8 +114,7 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh
     let document = Page {
         page,
         refresh,
-        favicon: Favicon(Severity::of_state(&report.state)),
-        style: STYLE,
+        severity: Severity::of_state(&report.state),
         sections: sections(page),
     };
     document.render().unwrap_or_default()
@@ -133,8 +126,7 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh
 struct Runbook<'a> {
     book: &'a runbooks::Runbook,
     body: String,
-    favicon: Favicon,
-    style: &'static str,
+    severity: Severity,
 }
 
 /// HTML of a runbook, or of the list of them.
@@ -142,8 +134,7 @@ pub fn runbook(book: &runbooks::Runbook) -> String {
     let document = Runbook {
         book,
         body: markdown::render(book.text),
-        favicon: Favicon(Severity::Notice),
-        style: STYLE,
+        severity: Severity::Notice,
     };
     document.render().unwrap_or_default()
 }

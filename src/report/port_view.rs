@@ -67,11 +67,10 @@ pub fn roce_v2_gids<'a>(report: &'a Report, port: &PortView<'_>) -> Option<Vec<&
 
 /// Wall time of a moment on the monotonic clock; none where the snapshot has no wall time.
 pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
-    let wall = report.snapshot.wall?;
-    let back = i64::try_from(report.snapshot.at.since(at).as_millis()).ok()?;
-    let ahead = i64::try_from(at.since(report.snapshot.at).as_millis()).ok()?;
-    let since = jiff::SignedDuration::from_millis(ahead - back);
-    wall.checked_add(since).ok()
+    let millis = |at: Millis| i64::try_from(at.0).ok();
+    let since = millis(at)? - millis(report.snapshot.at)?;
+    let since = jiff::SignedDuration::from_millis(since);
+    report.snapshot.wall?.checked_add(since).ok()
 }
 
 /// How long ago a moment was, in one unit.
@@ -100,11 +99,9 @@ pub fn gds_ready(report: &Report) -> Option<bool> {
 
 /// Number of GPUs: by PCI scan, else as the NVIDIA driver lists them; none where neither was read.
 pub fn gpu_count(report: &Report) -> Option<usize> {
-    match (&report.snapshot.pci, gpudirect(report)) {
-        (Some(pci), _) => Some(pci.value.gpus.len()),
-        (None, Some(facts)) => Some(facts.gpus.len()),
-        (None, None) => None,
-    }
+    let scanned = report.snapshot.pci.as_ref();
+    let listed = || gpudirect(report).map(|facts| facts.gpus.len());
+    scanned.map(|pci| pci.value.gpus.len()).or_else(listed)
 }
 
 /// The number of GPUs for people. Without the PCI scan, the driver's list shows only GPUs that are
@@ -172,8 +169,7 @@ pub fn sources(report: &Report) -> BTreeMap<&str, Source<'_>> {
         source.failing += usize::from(!source_up(health) && !stalls);
         source.micros = source.micros.max(health.micros);
         source.never |= health.last_ok.is_none();
-        let oldest = [source.last_ok, health.last_ok].into_iter().flatten().min();
-        source.last_ok = oldest;
+        source.last_ok = source.last_ok.into_iter().chain(health.last_ok).min();
         let detail = health.fault.as_ref().map(|fault| fault.detail.as_str());
         source.detail = source.detail.or(detail);
     }

@@ -2,7 +2,7 @@
 
 use super::State;
 use super::text::Style;
-use super::text::writer::Page;
+use super::text::writer::{Page, after_colon};
 use crate::check::preflight::{Item, ItemStatus};
 
 /// The output of `selvage preflight -o json`: one object.
@@ -49,10 +49,7 @@ fn headline(state: State, items: &[Item]) -> &'static str {
 pub fn text(state: State, items: &[Item], style: Style) -> String {
     let mut page = Page::new(style, 160);
     let word = state.as_str().to_uppercase();
-    let mut sentence = headline(state, items).to_string();
-    if !reasons(items).is_empty() {
-        sentence += &format!(": {}", reasons(items).join(", "));
-    }
+    let sentence = headline(state, items).to_string() + &after_colon(&reasons(items));
     let lead = format!("{}  ", page.judged(&word));
     page.whole(&lead, word.len() + 2, &sentence);
     page.line("");

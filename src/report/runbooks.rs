@@ -107,11 +107,9 @@ pub enum Asked {
 /// What a path asks for: `/runbooks` lists them, `/runbooks/SelvageRailDown` is one, and
 /// `/runbooks/SelvageRailDown.md` is its text.
 pub fn at(path: &str) -> Option<Asked> {
-    let rest = path.strip_prefix("/runbooks")?;
-    let name = match rest.strip_prefix('/') {
-        Some(name) => name,
-        None if rest.is_empty() => "",
-        None => return None,
+    let name = match path {
+        "/runbooks" => "",
+        path => path.strip_prefix("/runbooks/")?,
     };
     match name.strip_suffix(".md") {
         Some("") => None,

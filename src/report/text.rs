@@ -72,9 +72,9 @@ pub fn encode(report: &Report, style: Style) -> String {
     supplicants(&mut page, &ports);
     neighbors(&mut page, &ports);
     node_facts(&mut page, report);
-    page.listed("Muted checks: ", &report.muted, ", ");
+    page.listed("Muted checks: ", 2, &report.muted, ", ");
     let blind = blind_sources(report);
-    page.listed("Sources that did not answer: ", &blind, ", ");
+    page.listed("Sources that did not answer: ", 2, &blind, ", ");
     if !findings_first {
         findings(&mut page, report);
     }
@@ -124,26 +124,23 @@ fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
     let active = rails.iter().filter(|port| port.is_active()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
     let heads = ["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"];
-    let mut rows = vec![heads.map(String::from)];
+    let mut rows = vec![heads.map(String::from).to_vec()];
     let shown = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
+    let cell = |text: String| cut(&clean(&text), MAX_CELL).into_owned();
     for port in rails {
-        rows.push([
+        let row = [
             port.subject.clone(),
             shown(port.address()),
             shown(port.port.netdev.clone()),
             port.state_text(),
             shown(port.rate().map(|rate| rate.to_string())),
             reasons(report, port),
-        ]);
+        ];
+        rows.push(row.map(cell).to_vec());
     }
-    let cell = |text: String| cut(&clean(&text), MAX_CELL).into_owned();
-    let rows: Vec<Vec<String>> = (rows.into_iter())
-        .map(|row| row.map(cell).to_vec())
-        .collect();
     page.table("  ", &rows, |page, column, cell| match (column, cell) {
-        (5, "ok" | "-") => cell.to_string(),
-        (5, findings) => page.paint(Colour::Red, findings),
-        _ => cell.to_string(),
+        (..5, _) | (_, "ok" | "-") => cell.to_string(),
+        (_, findings) => page.paint(Colour::Red, findings),
     });
 }
 
@@ -159,9 +156,7 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
     } else {
         counted(others.iter().map(|port| port_view::word(&port.state())))
     };
-    if !listed.is_empty() {
-        page.wrapped("Other ports: ", 13, &listed.join(", "));
-    }
+    page.listed("Other ports: ", 13, &listed, ", ");
 }
 
 /// What 802.1X says of the ports that have a supplicant.
@@ -187,7 +182,7 @@ fn neighbors(page: &mut Page, ports: &[PortView<'_>]) {
         let neighbor = port.neighbor?;
         Some(format!("{} {neighbor}", port.subject))
     });
-    page.listed("Neighbors: ", &known.collect::<Vec<_>>(), ", ");
+    page.listed("Neighbors: ", 2, &known.collect::<Vec<_>>(), ", ");
 }
 
 fn node_facts(page: &mut Page, report: &Report) {
@@ -213,9 +208,9 @@ fn node_facts(page: &mut Page, report: &Report) {
     if let Some(there) = report.profile.there() {
         page.wrapped("  ", 2, &there);
     }
-    page.listed("Virtual functions: ", &virtual_functions(report), ", ");
+    page.listed("Virtual functions: ", 2, &virtual_functions(report), ", ");
     let disabled = disabled_functions(report);
-    page.listed("Virtual functions switched off: ", &disabled, "; ");
+    page.listed("Virtual functions switched off: ", 2, &disabled, "; ");
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
 }
@@ -270,7 +265,7 @@ fn findings(page: &mut Page, report: &Report) {
         let followers: Vec<String> = (report.followers(finding))
             .map(|follower| format!("{} {}", follower.subject, follower.reason))
             .collect();
-        page.listed("  with it: ", &followers, ", ");
+        page.listed("  with it: ", 2, &followers, ", ");
     }
     let more = leads().count().saturating_sub(MAX_FINDINGS);
     if more > 0 {
@@ -295,9 +290,7 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
         value => format!("{name}={value}"),
     });
     let seen: Vec<String> = seen.collect();
-    if !seen.is_empty() {
-        page.wrapped("  seen: ", 8, &seen.join(", "));
-    }
+    page.listed("  seen: ", 8, &seen, ", ");
     if !finding.remedy.is_empty() {
         page.wrapped("  fix:  ", 8, &finding.remedy);
     }

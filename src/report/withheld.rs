@@ -36,14 +36,11 @@ impl Report {
         }
         let mut history = report.history.to_vec();
         for entry in &mut history {
-            let (what, message) = match &mut entry.change {
-                Change::State { .. } => continue,
-                Change::Raised { what, message } => (what, Some(message)),
-                Change::Cleared { what, .. } => (what, None),
-            };
-            if let Some(doc) = of_pods(what.check, what.reason) {
+            if let Change::Raised { what, .. } | Change::Cleared { what, .. } = &mut entry.change
+                && let Some(doc) = of_pods(what.check, what.reason)
+            {
                 conceal(&mut what.subject);
-                if let Some(message) = message {
+                if let Change::Raised { message, .. } = &mut entry.change {
                     message.clone_from(&doc.meaning);
                 }
             }

@@ -75,10 +75,7 @@ impl Files {
 
     /// Processes that have a file, by the files' names.
     pub(super) fn pids(&self) -> BTreeSet<u32> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the directory shared with the job"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the job shares this directory")]
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         (names.take(4 * MAX_FILES))

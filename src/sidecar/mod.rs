@@ -7,12 +7,12 @@ mod serve;
 
 use crate::check::nccl::{JobContext, NcclVerdict, judge};
 use crate::observe::pod::ContainerKey;
+use crate::report::object;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use crate::units::Span;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use files::Files;
-use serde::Serialize;
 use serve::Page;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -71,46 +71,24 @@ pub struct Settings {
     container: String,
 }
 
-/// Why a sidecar ends early.
-#[derive(Debug, thiserror::Error)]
-pub enum SidecarError {
-    /// The address is not available.
-    #[error("cannot listen: {0}; --listen names another address, or none")]
-    Listen(io::Error),
-    /// Standard output is closed.
-    #[error("writing output: {0}")]
-    Write(io::Error),
-    /// A bug.
-    #[error("following log files: {0}")]
-    Reader(tokio::task::JoinError),
-}
-
-/// A line on standard output; the node agent reads it from the container's log.
-#[derive(Debug, Serialize)]
-struct VerdictLine<'a> {
-    schema: &'static str,
-    time: String,
-    container: &'a str,
-    verdict: &'a NcclVerdict,
-}
-
 /// Runs until `shutdown`, or until the job is done if that is wanted. `listen`: addresses to serve on.
 ///
 /// # Errors
-/// [`SidecarError`].
+/// The address is not available, or standard output is closed.
 pub async fn run(
     settings: Settings,
     listen: Option<Vec<SocketAddr>>,
     mut out: impl Write + Send + 'static,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), SidecarError> {
+) -> io::Result<()> {
     let (page_tx, page_rx) = watch::channel(Arc::new(Page::default()));
-    let (stop_tx, stop_rx) = watch::channel(false);
     if let Some(addresses) = listen {
-        let listener = TcpListener::bind(addresses.as_slice())
-            .await
-            .map_err(SidecarError::Listen)?;
-        serve::start(listener, page_rx, stop_rx);
+        let bound = TcpListener::bind(addresses.as_slice()).await;
+        let listener = bound.map_err(|error| {
+            let hint = "--listen names another address, or none";
+            io::Error::other(format!("cannot listen: {error}; {hint}"))
+        })?;
+        serve::start(listener, page_rx);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
@@ -141,8 +119,7 @@ pub async fn run(
         }
         ended = &mut reader => ended,
     };
-    let _ = stop_tx.send(true);
-    ended.unwrap_or_else(|error| Err(SidecarError::Reader(error)))
+    ended.unwrap_or_else(|bug| Err(io::Error::other(format!("following log files: {bug}"))))
 }
 
 struct Sidecar {
@@ -158,7 +135,7 @@ struct Sidecar {
 
 impl Sidecar {
     /// One poll: whether there is more to read, and whether the job is done.
-    fn step(&mut self, out: &mut impl Write) -> Result<(bool, bool), SidecarError> {
+    fn step(&mut self, out: &mut impl Write) -> io::Result<(bool, bool)> {
         let wall = jiff::Timestamp::now();
         let (stats, fault) = self.files.poll(crate::clock::monotonic(), Some(wall));
         self.page.bytes += stats.bytes;
@@ -178,7 +155,7 @@ impl Sidecar {
         out: &mut impl Write,
         wall: jiff::Timestamp,
         last: bool,
-    ) -> Result<(), SidecarError> {
+    ) -> io::Result<()> {
         let context = JobContext {
             now: Some((wall, self.settings.init_hang_after.0)),
             ..JobContext::default()
@@ -202,22 +179,23 @@ impl Sidecar {
             if !due {
                 continue;
             }
-            let line = VerdictLine {
+            // The node agent reads it from the container's log.
+            let line = object! {
                 schema: VERDICT_SCHEMA,
                 time: wall.to_string(),
-                container,
+                container: container,
                 verdict: &verdict,
             };
             let text = serde_json::to_string(&line).unwrap_or_default();
             let written = writeln!(out, "{text}").and_then(|()| out.flush());
-            written.map_err(SidecarError::Write)?;
+            written.map_err(|error| io::Error::other(format!("writing output: {error}")))?;
             self.printed.insert(container.clone(), (verdict, now));
         }
         Ok(())
     }
 
     /// What was written up to now, within limits: the end of the pod does not wait.
-    fn print_rest(&mut self, out: &mut impl Write) -> Result<(), SidecarError> {
+    fn print_rest(&mut self, out: &mut impl Write) -> io::Result<()> {
         let wall = jiff::Timestamp::now();
         for _ in 0..LAST_POLLS {
             let (stats, _) = self.files.poll(crate::clock::monotonic(), Some(wall));

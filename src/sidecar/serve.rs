@@ -3,9 +3,8 @@
 use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::Detail;
-use crate::report::http::tls_auth::TlsAuth;
 use crate::report::http::{self, Answer, Answers, Client, Limits, exposition};
-use crate::report::metrics::{self, Exposition, nccl};
+use crate::report::metrics::{self, Exposition, nccl, series};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use std::collections::BTreeMap;
@@ -27,34 +26,27 @@ pub(super) struct Page {
 impl Page {
     fn metrics(&self) -> String {
         let mut out = Exposition::new(Detail::Default);
-        out.push(
-            "selvage_build_info",
-            &[crate::units::VERSION, crate::units::REVISION],
-            true,
-        );
         for (key, verdict) in &self.containers {
             nccl::container(&mut out, key, None, verdict);
         }
-        out.push("selvage_nccl_log_bytes_total", &[], self.bytes);
-        out.push("selvage_source_up", &["nccl_files"], self.fault.is_none());
+        series! { out
+            "selvage_build_info" [crate::units::VERSION, crate::units::REVISION] true;
+            "selvage_nccl_log_bytes_total" [] self.bytes;
+            "selvage_source_up" ["nccl_files"] self.fault.is_none();
+        }
         metrics::agent(&mut out, &crate::clock::process_stats());
         out.into_text()
     }
 }
 
-struct Serve {
-    page: watch::Receiver<Arc<Page>>,
-    guard: TlsAuth,
-}
-
-impl Answers for Serve {
+impl Answers for watch::Receiver<Arc<Page>> {
     fn answer(&self, request: &Request<Incoming>, _: &Client) -> Answer {
         if let Some(refusal) = http::not_a_read(request.method()) {
             return refusal;
         }
         match request.uri().path() {
             "/metrics" => {
-                let page = Arc::clone(&self.page.borrow());
+                let page = Arc::clone(&self.borrow());
                 exposition::answer(page.metrics(), request.headers())
             }
             "/healthz" | "/readyz" => http::plain(StatusCode::OK, "ok\n"),
@@ -68,26 +60,10 @@ impl Answers for Serve {
             ..Limits::default()
         }
     }
-
-    fn guard(&self) -> &TlsAuth {
-        &self.guard
-    }
 }
 
-/// Serves until `stop` becomes true.
-pub(super) fn start(
-    listener: TcpListener,
-    page: watch::Receiver<Arc<Page>>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let state = Arc::new(Serve {
-        page,
-        guard: TlsAuth::default(),
-    });
-    tokio::spawn(async move {
-        let stopped = async {
-            let _ = stop.wait_for(|stop| *stop).await;
-        };
-        http::serve(listener, state, stopped).await;
-    });
+/// Serves for as long as the runtime lives.
+pub(super) fn start(listener: TcpListener, page: watch::Receiver<Arc<Page>>) {
+    let serving = http::serve(listener, Arc::new(page), std::future::pending());
+    tokio::spawn(serving);
 }

@@ -161,15 +161,12 @@ pub fn shape_names() -> Vec<&'static str> {
 
 /// Everything that can be simulated, one line each: presets, then shapes.
 pub fn listing() -> String {
-    let mut text = String::new();
-    for (name, about) in listed("about") {
-        text += &format!("{name:<18}{about}\n");
-    }
-    text += "\nEvery known shape:\n";
-    for (name, about) in listed("shape") {
-        text += &format!("{name:<32}{about}\n");
-    }
-    text
+    let lines = |field: &str, width: usize| -> String {
+        let line = |(name, about)| format!("{name:<width$}{about}\n");
+        listed(field).map(line).collect()
+    };
+    let (presets, shapes) = (lines("about", 18), lines("shape", 32));
+    format!("{presets}\nEvery known shape:\n{shapes}")
 }
 
 /// A node by the name of a machine.
@@ -203,16 +200,6 @@ impl Catalogue {
         merge(&mut merged, table);
         Some(merged)
     }
-
-    /// Places with the names of several resolved.
-    fn places<'a>(&'a self, at: &'a [String]) -> impl Iterator<Item = &'a str> {
-        at.iter()
-            .flat_map(|at| match self.places.get(at) {
-                Some(several) => several.as_slice(),
-                None => std::slice::from_ref(at),
-            })
-            .map(String::as_str)
-    }
 }
 
 fn merge(base: &mut Table, over: Table) {
@@ -223,6 +210,15 @@ fn merge(base: &mut Table, over: Table) {
             (_, value) => drop(base.insert(key, value)),
         }
     }
+}
+
+/// Where functions are, by texts as [`place`] takes them, or by names of several such.
+fn places(spec: &mut NodeSpec, at: &[String]) -> Vec<PciSpec> {
+    let texts = at.iter().flat_map(|at| match CATALOGUE.places.get(at) {
+        Some(several) => several.as_slice(),
+        None => std::slice::from_ref(at),
+    });
+    texts.filter_map(|text| place(spec, text)).collect()
 }
 
 /// Where a function is: its address, the port above it, its NUMA node. Makes the bridges above: addresses
@@ -318,10 +314,7 @@ impl Machine {
         let Some(gpu) = CATALOGUE.gpus.get(&group.gpu) else {
             return;
         };
-        for at in CATALOGUE.places(&group.at) {
-            let Some(place) = place(spec, at) else {
-                continue;
-            };
+        for place in places(spec, &group.at) {
             let mut pci = function(&place, &gpu.pci);
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
@@ -344,10 +337,7 @@ impl Machine {
             }
             return;
         };
-        for (i, at) in CATALOGUE.places(&group.at).enumerate() {
-            let Some(place) = place(spec, at) else {
-                continue;
-            };
+        for (i, place) in places(spec, &group.at).into_iter().enumerate() {
             let mut pci = function(&place, &nic.pci);
             if pci.class == 0 {
                 // Ethernet or, in the subclass, InfiniBand.
@@ -535,10 +525,8 @@ fn set_link_down(spec: &mut NodeSpec, device: &str, cabled: bool) {
         return;
     };
     set_link(port, false);
-    let attrs = [&mut port.pma, &mut port.hw]
-        .into_iter()
-        .flatten()
-        .flatten();
+    let groups = [&mut port.pma, &mut port.hw].into_iter().flatten();
+    let attrs = groups.flatten();
     for (_, attr) in attrs.filter(|(name, _)| !cabled && *name != "lifespan") {
         if let Attr::Number(value) = attr {
             *value = 0;

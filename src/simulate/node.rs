@@ -196,10 +196,9 @@ impl Node {
             Event::NvidiaFsErrors(add) => *spec.nvidia_fs.get_or_insert(0) += add,
             Event::ProcessStarts(process) => self.processes.push(process.clone()),
             Event::Tcp { pid, bytes } => {
-                let processes = self.processes.iter_mut();
-                processes
-                    .filter(|process| process.pid == *pid)
-                    .for_each(|process| process.tcp += bytes);
+                for process in self.processes.iter_mut().filter(|of| of.pid == *pid) {
+                    process.tcp += bytes;
+                }
             }
             _ => {}
         }

@@ -163,11 +163,8 @@ impl Job {
         let prints = |lines: Vec<String>| Event::PodPrints { uid: uid(), lines };
         let pod = Box::new(self.pod(gang));
         let mut steps = vec![once(self.at, Event::PodStarts(pod))];
-        if let Some(process) = self.process.clone() {
-            let process = ProcessSpec {
-                pod: uid(),
-                ..process
-            };
+        if let Some(mut process) = self.process.clone() {
+            process.pod = uid();
             steps.push(once(self.at + 1.0, Event::ProcessStarts(process)));
         }
         let logs = self.env.contains_key("NCCL_DEBUG");

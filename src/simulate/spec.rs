@@ -153,7 +153,7 @@ pub struct PortSpec {
     /// Occupied GID slots: the first ones of the table.
     pub gids: Vec<GidSpec>,
     /// Size of the GID table.
-    pub gid_slots: u32,
+    pub gid_slots: usize,
     /// Partition keys by index.
     pub pkeys: Vec<u16>,
     /// The port's network device.
@@ -312,24 +312,5 @@ impl NodeSpec {
             Some(bdf) => format!("{}/net/{}", self.pci_path(bdf), netdev.name),
             None => format!("sys/devices/virtual/net/{}", netdev.name),
         }
-    }
-}
-
-impl RdmaSpec {
-    pub(super) fn infiniband_port(&self) -> Option<&PortSpec> {
-        let mut ports = self.ports.iter();
-        ports.find(|port| port.link_layer == "InfiniBand")
-    }
-}
-
-impl PortSpec {
-    pub(super) fn gid(&self, slot: u32) -> Option<&GidSpec> {
-        self.gids.get(slot as usize)
-    }
-}
-
-impl NetdevSpec {
-    pub(super) fn is_up(&self) -> bool {
-        self.admin_up && self.carrier
     }
 }

@@ -93,7 +93,6 @@ impl FromIterator<Tree> for Tree {
 #[derive(Debug)]
 pub(super) struct TreeWriter {
     root: PathBuf,
-    scratch_number: u64,
     /// Directories that stay when their last entry goes.
     kept: BTreeSet<String>,
     errnos: BTreeMap<String, i32>,
@@ -103,9 +102,8 @@ impl TreeWriter {
     pub(super) fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
         std::fs::create_dir_all(root.join(SCRATCH))?;
-        let mut writer = TreeWriter {
+        let writer = TreeWriter {
             root,
-            scratch_number: 0,
             kept: BTreeSet::new(),
             errnos: BTreeMap::new(),
         };
@@ -140,10 +138,10 @@ impl TreeWriter {
                 self.write(path, entry, before.is_some())?;
             }
         }
-        match errnos != self.errnos {
-            true => self.write_errnos(),
-            false => Ok(()),
+        if errnos != self.errnos {
+            self.write_errnos()?;
         }
+        Ok(())
     }
 
     fn write(&mut self, path: &str, entry: &Entry, exists: bool) -> io::Result<()> {
@@ -166,10 +164,8 @@ impl TreeWriter {
     }
 
     /// Replaces a file in one step.
-    pub(super) fn replace(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        self.scratch_number += 1;
-        let scratch = format!("{SCRATCH}/{}", self.scratch_number);
-        let scratch = self.root.join(scratch);
+    fn replace(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let scratch = self.root.join(SCRATCH).join("new");
         std::fs::write(&scratch, bytes)?;
         std::fs::rename(&scratch, self.root.join(path))
     }
@@ -216,11 +212,9 @@ impl TreeWriter {
     }
 
     /// Writes the list of errnos; agents read it when they start.
-    fn write_errnos(&mut self) -> io::Result<()> {
-        let lines = self.errnos.iter();
-        let text: String = lines
-            .map(|(path, errno)| format!("{errno} {path}\n"))
-            .collect();
+    fn write_errnos(&self) -> io::Result<()> {
+        let line = |(path, errno): (&String, &i32)| format!("{errno} {path}\n");
+        let text: String = self.errnos.iter().map(line).collect();
         self.replace(ERRNO_FILE, text.as_bytes())
     }
 }

@@ -69,7 +69,7 @@ impl Fleet {
     /// What an agent of this fleet is told.
     pub fn config(&self, index: usize) -> Config {
         let mut config = Config::default();
-        config.agent.listen = Listen::on([127, 0, 0, 1].into(), 0);
+        config.agent.listen = Listen::new(Some([127, 0, 0, 1].into()), 0);
         config.agent.node_name = name(index);
         config.agent.host_root = self.hosts.root(index).to_path_buf();
         config.agent.state_dir = Some(self.hosts.state(index));

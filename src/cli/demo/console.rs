@@ -1,5 +1,6 @@
 //! Lines on the terminal about one node.
 
+use crate::check::Finding;
 use crate::readiness::history::{Change, VerdictHistory};
 use crate::report::text::Style;
 use crate::report::text::writer::Page;
@@ -38,31 +39,23 @@ impl Console {
     pub(super) fn changes(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
         let style = self.style;
-        let (now, findings) = (report.snapshot.at, &report.findings);
-        for entry in self
-            .history
-            .note(now, report.state, &report.reasons, findings)
-        {
+        let (now, state, findings) = (report.snapshot.at, report.state, &report.findings);
+        for entry in self.history.note(now, state, &report.reasons, findings) {
             match &entry.change {
                 Change::State { .. } => {}
                 Change::Raised { what, message } => {
                     let word = port_view::status_word(what.weight, what.status);
                     let word = judged(style, &format!("{word:<8}"));
                     lines.push(format!("       + {word} {}: {message}", what.reason));
-                    let is = |id: [&str; 3]| id == [&*what.check, &*what.subject, &*what.reason];
-                    let about = findings
-                        .iter()
-                        .find(|each| is([each.check, &each.subject, each.reason]));
-                    if let Some(finding) = about {
-                        lines.push(format!("         to do: {}", finding.remedy));
-                    }
+                    let id = (what.check, &what.subject, what.reason);
+                    let is = |of: &&Finding| (of.check, &of.subject, of.reason) == id;
+                    let about = findings.iter().find(is);
+                    lines.extend(about.map(|of| format!("         to do: {}", of.remedy)));
                 }
                 Change::Cleared { what, stood } => {
-                    let (subject, reason, seconds) =
-                        (&what.subject, &what.reason, stood.as_secs_f64());
-                    lines.push(format!(
-                        "       - {subject}: {reason} is over after {seconds:.1} s"
-                    ));
+                    let (seconds, reason) = (stood.as_secs_f64(), what.reason);
+                    let over = format!("{reason} is over after {seconds:.1} s");
+                    lines.push(format!("       - {}: {over}", what.subject));
                 }
             }
         }

@@ -73,8 +73,9 @@ impl Runner {
                 Box::pin(self.once(&scenario.steps, told)),
                 Box::pin(self.load(scenario.load)),
             ];
-            for step in &scenario.steps {
-                parts.push(Box::pin(self.repeat(step)));
+            let repeated = scenario.steps.iter();
+            for (step, every) in repeated.filter_map(|step| Some((step, step.every?))) {
+                parts.push(Box::pin(self.repeat(step, every)));
             }
             let all = futures::future::try_join_all(parts);
             let Some(seconds) = scenario.seconds else {
@@ -112,10 +113,7 @@ impl Runner {
     }
 
     /// A step that happens again and again.
-    async fn repeat(&self, step: &Step) -> io::Result<()> {
-        let Some(every) = step.every else {
-            return std::future::pending().await;
-        };
+    async fn repeat(&self, step: &Step, every: f64) -> io::Result<()> {
         let start = Instant::now();
         let first = start + self.scaled(step.from.unwrap_or(every));
         let end = step.until.map(|until| start + self.scaled(until));

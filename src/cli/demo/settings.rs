@@ -38,7 +38,7 @@ pub(super) fn config(member: &Member, speed: f64) -> Config {
     let settings = Settings { speed, passing };
     let text = settings.render().unwrap_or_default();
     let mut config: Config = toml::from_str(&text).unwrap_or_default();
-    config.agent.listen = Listen::on(member.listen.ip(), member.listen.port());
+    config.agent.listen = Listen::new(Some(member.listen.ip()), member.listen.port());
     config.agent.host_root = member.root.to_path_buf();
     config.agent.node_name = member.scenario.name.clone();
     config.agent.state_dir = None;

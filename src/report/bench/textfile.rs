@@ -5,7 +5,7 @@ use crate::check::bench::{BenchVerdict, Verdict};
 use crate::check::word;
 pub use crate::report::catalogue::BENCHMARKS as FAMILIES;
 use crate::report::catalogue::Detail;
-use crate::report::metrics::Exposition;
+use crate::report::metrics::{Exposition, series};
 use std::collections::BTreeMap;
 
 /// The results as of a moment, in seconds of Unix time. Of several runs of one benchmark the worst is
@@ -13,21 +13,19 @@ use std::collections::BTreeMap;
 pub fn encode(bench: &Bench, seconds: i64) -> String {
     let mut out = Exposition::new(Detail::Default);
     for (name, run) in &worst_by_collective(bench) {
-        let id = [name.as_str()];
         let sides = ["out_of_place", "in_place"].into_iter();
         for (side, peak) in sides.zip([run.out_of_place, run.in_place]) {
-            let bandwidth = "selvage_bench_bus_bandwidth_bytes_per_second";
             let best = peak.map(|peak| peak.bytes_per_second);
-            out.push(bandwidth, &[name, side], best);
+            series! { out "selvage_bench_bus_bandwidth_bytes_per_second" [name, side] best; }
         }
-        let expected = run.expected_bytes_per_second;
-        out.push("selvage_bench_expected_bytes_per_second", &id, expected);
-        out.push("selvage_bench_ratio", &id, run.ratio);
         for one in Verdict::ALL {
-            let labels = [name.as_str(), one.as_str()];
-            out.push("selvage_bench_verdict", &labels, one == run.verdict);
+            series! { out "selvage_bench_verdict" [name, one.as_str()] one == run.verdict; }
         }
-        out.push("selvage_bench_wrong_results", &id, run.wrong);
+        series! { out
+            "selvage_bench_expected_bytes_per_second" [name] run.expected_bytes_per_second;
+            "selvage_bench_ratio" [name] run.ratio;
+            "selvage_bench_wrong_results" [name] run.wrong;
+        }
     }
     out.push("selvage_bench_timestamp_seconds", &[], seconds);
     out.into_text()

@@ -1,8 +1,8 @@
 //! Bearer tokens, and what is said to those who show nothing.
 
-use super::{Answer, plain};
+use super::{Answer, plain, with};
 use hyper::StatusCode;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderMap};
 use subtle::{Choice, ConstantTimeEq};
 
 /// Whether a route is for anybody: the kubelet's probes bring neither token nor certificate.
@@ -65,17 +65,21 @@ pub(super) fn refusal(tokens: bool, certificates: bool) -> Answer {
         // Nothing that a request could add would help.
         (false, _) => (StatusCode::FORBIDDEN, "a client certificate is required\n"),
     };
-    let mut response = plain(status, text);
-    if tokens {
-        let (headers, name) = (response.headers_mut(), header::WWW_AUTHENTICATE);
-        headers.insert(name, HeaderValue::from_static("Bearer realm=\"selvage\""));
+    let response = plain(status, text);
+    match tokens {
+        true => with(
+            response,
+            header::WWW_AUTHENTICATE,
+            "Bearer realm=\"selvage\"",
+        ),
+        false => response,
     }
-    response
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::header::HeaderValue;
 
     #[test]
     fn token_files() {

@@ -1,14 +1,13 @@
 //! How metrics are sent: in the text format or, where it is asked for, as OpenMetrics 1.0; compressed
 //! where the scraper takes gzip.
 
-use super::{Answer, respond};
+use super::{Answer, respond, with};
 use crate::report::catalogue::Detail;
-use crate::report::metrics;
-use crate::report::{ClusterStatus, Report};
+use crate::report::{ClusterStatus, Report, metrics};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::StatusCode;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,10 +30,8 @@ impl Rendered {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.0 != shown {
             let cluster = shown.as_ref().and_then(|(_, status)| status.as_deref());
-            *kept = (
-                shown.clone(),
-                metrics::encode_report(report, cluster, detail),
-            );
+            kept.1 = metrics::encode_report(report, cluster, detail);
+            kept.0 = shown;
         }
         kept.1.clone()
     }
@@ -53,15 +50,14 @@ pub fn answer(text: String, asked: &HeaderMap) -> Answer {
         false => (METRICS_TYPE, text),
     };
     let packed = accepts(asked, header::ACCEPT_ENCODING, "gzip").then(|| gzip(text.as_bytes()));
-    let packed = packed.and_then(Result::ok);
-    let encoding = packed.as_ref().map(|_| HeaderValue::from_static("gzip"));
-    let body = packed.unwrap_or_else(|| text.into_bytes());
-    let mut response = respond(StatusCode::OK, kind, body.into());
-    let headers = response.headers_mut();
-    let vary = HeaderValue::from_static("accept, accept-encoding");
-    headers.insert(header::VARY, vary);
-    headers.extend(encoding.map(|gzip| (header::CONTENT_ENCODING, gzip)));
-    response
+    let answer = |body| {
+        let answer = respond(StatusCode::OK, kind, body);
+        with(answer, header::VARY, "accept, accept-encoding")
+    };
+    match packed {
+        Some(Ok(packed)) => with(answer(packed.into()), header::CONTENT_ENCODING, "gzip"),
+        _ => answer(text.into()),
+    }
 }
 
 /// Whether a header lists a value, and not with a weight of 0.

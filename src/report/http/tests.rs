@@ -387,7 +387,6 @@ async fn all_at_once_are_all_answered() {
 #[derive(Default)]
 struct Counting {
     made: AtomicU64,
-    guard: TlsAuth,
 }
 
 impl Answers for Counting {
@@ -398,10 +397,6 @@ impl Answers for Counting {
 
     fn limits(&self) -> Limits {
         Limits::default()
-    }
-
-    fn guard(&self) -> &TlsAuth {
-        &self.guard
     }
 }
 

@@ -116,7 +116,7 @@ impl TlsAuth {
     /// Reloads files that have changed, and logs it. Blocks as long as reading does.
     pub fn reload(&self) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known: Vec<_> = parts.faults();
+        let known = parts.faults();
         let (changed, mut faults) = parts.refresh();
         if changed {
             match parts.access() {
@@ -129,7 +129,7 @@ impl TlsAuth {
             }
         }
         if !faults.is_empty() {
-            self.failures.fetch_add(1, Ordering::Relaxed);
+            self.count_failure();
         }
         for fault in faults.iter().filter(|fault| !known.contains(fault)) {
             tracing::warn!(
@@ -149,7 +149,7 @@ impl TlsAuth {
     /// Whether any file is configured.
     pub fn has_files(&self) -> bool {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.has_files()
+        parts.identity.files.is_some() || parts.tokens.files.is_some()
     }
 
     /// Attempts to reload that failed.
@@ -203,10 +203,6 @@ impl Parts {
         let (identity, clients, tokens) = (&self.identity, &self.clients, &self.tokens);
         let all = [&identity.fault, &clients.fault, &tokens.fault];
         all.into_iter().flatten().cloned().collect()
-    }
-
-    fn has_files(&self) -> bool {
-        self.identity.files.is_some() || self.tokens.files.is_some()
     }
 
     fn access(&self) -> Result<Access, String> {

@@ -11,21 +11,14 @@ const GENERALIZED_TIME: u8 = 0x18;
 pub(super) fn not_after(der: &[u8]) -> Option<i64> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (body, _) = element(certificate, SEQUENCE)?;
-    let rest = match element(body, VERSION) {
-        Some((_, rest)) => rest,
-        None => body,
-    };
+    let rest = element(body, VERSION).map_or(body, |(_, rest)| rest);
     // Serial number, signature algorithm, issuer; then the two ends of validity.
     let (_, rest) = any(rest)?;
     let (_, rest) = element(rest, SEQUENCE)?;
     let (_, rest) = element(rest, SEQUENCE)?;
     let (validity, _) = element(rest, SEQUENCE)?;
     let (_, end) = any(validity)?;
-    match *end.first()? {
-        UTC_TIME => time(element(end, UTC_TIME)?.0, 2),
-        GENERALIZED_TIME => time(element(end, GENERALIZED_TIME)?.0, 4),
-        _ => None,
-    }
+    time(*end.first()?, any(end)?.0)
 }
 
 /// Content of the first element, which must have this tag, and what follows it.
@@ -49,18 +42,19 @@ fn any(der: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`.
-fn time(text: &[u8], year_digits: usize) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    if text.len() != year_digits + 11 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+fn time(tag: u8, text: &[u8]) -> Option<i64> {
+    // Two digits are of 1950 to 2049.
+    let century = match (tag, text) {
+        (UTC_TIME, [b'0'..=b'4', ..]) => "20",
+        (UTC_TIME, _) => "19",
+        (GENERALIZED_TIME, _) => "",
+        _ => return None,
+    };
+    let text = century.to_string() + std::str::from_utf8(text).ok()?;
+    if text.len() != 15 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    // Two digits are of 1950 to 2049.
-    let century = match (year_digits, text.as_bytes()) {
-        (2, [b'0'..=b'4', ..]) => "20",
-        (2, _) => "19",
-        _ => "",
-    };
-    let end = DateTime::strptime("%Y%m%d%H%M%SZ", century.to_string() + text).ok()?;
+    let end = DateTime::strptime("%Y%m%d%H%M%SZ", text).ok()?;
     let epoch = date(1970, 1, 1).at(0, 0, 0, 0);
     Some(end.duration_since(epoch).as_secs())
 }
@@ -71,22 +65,22 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, digits, want) in [
-            ("700101000000Z", 2, Some(0)),
-            ("491231235959Z", 2, Some(2_524_607_999)),
-            ("500101000000Z", 2, Some(-631_152_000)),
-            ("20500101000000Z", 4, Some(2_524_608_000)),
-            ("99991231235959Z", 4, Some(253_402_300_799)),
-            ("20230229000000Z", 4, None),
-            ("20231301000000Z", 4, None),
-            ("230101000000", 2, None),
-            ("2301010000Z", 2, None),
-            ("230101000000+0100", 2, None),
-            ("23010100000\u{e9}Z", 2, None),
-            ("Z", 2, None),
-            ("", 4, None),
+        for (text, tag, want) in [
+            ("700101000000Z", UTC_TIME, Some(0)),
+            ("491231235959Z", UTC_TIME, Some(2_524_607_999)),
+            ("500101000000Z", UTC_TIME, Some(-631_152_000)),
+            ("20500101000000Z", GENERALIZED_TIME, Some(2_524_608_000)),
+            ("99991231235959Z", GENERALIZED_TIME, Some(253_402_300_799)),
+            ("20230229000000Z", GENERALIZED_TIME, None),
+            ("20231301000000Z", GENERALIZED_TIME, None),
+            ("230101000000", UTC_TIME, None),
+            ("2301010000Z", UTC_TIME, None),
+            ("230101000000+0100", UTC_TIME, None),
+            ("23010100000\u{e9}Z", UTC_TIME, None),
+            ("Z", UTC_TIME, None),
+            ("", GENERALIZED_TIME, None),
         ] {
-            assert_eq!(time(text.as_bytes(), digits), want, "{text}");
+            assert_eq!(time(tag, text.as_bytes()), want, "{text}");
         }
     }
 
@@ -111,7 +105,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(0u8..255, 0..80)) {
             let _ = not_after(&bytes);
-            let _ = time(&bytes, 2);
+            let _ = time(UTC_TIME, &bytes);
         }
     }
 }

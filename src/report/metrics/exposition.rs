@@ -41,7 +41,7 @@ macro_rules! series {
         $($out.push($family, &[$($label),*], $value);)*
     };
 }
-pub(super) use series;
+pub(crate) use series;
 
 /// The families so far, each with its series.
 pub(crate) struct Exposition {

@@ -24,7 +24,7 @@ pub(super) fn families(out: &mut Exposition, report: &Report) {
     }
     for (netdev, facts) in fresh(report, "netdev", &snapshot.netdevs) {
         let changes = facts.carrier_changes.value().copied();
-        out.push("selvage_netdev_carrier_changes_total", &[netdev], changes);
+        series! { out "selvage_netdev_carrier_changes_total" [netdev] changes; }
     }
 }
 
@@ -71,11 +71,7 @@ fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &B
         "selvage_global_pause_frames_total" [netdev, "transmit"] count("global.tx_pause_frames");
     }
     for name in &DEFAULTS.ethtool {
-        out.push(
-            "selvage_netdev_statistic_total",
-            &[netdev, name],
-            count(name),
-        );
+        series! { out "selvage_netdev_statistic_total" [netdev, name] count(name); }
     }
 }
 

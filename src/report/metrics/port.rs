@@ -60,13 +60,11 @@ fn info(out: &mut Exposition, port: &PortView<'_>) {
 
 fn counters(out: &mut Exposition, report: &Report, port: &PortView<'_>, number: &str) {
     let device = port.device.name.as_str();
-
     // A port whose state was never read has no edges to count from.
     let link = report.snapshot.links.get(&port.key);
     if link.is_some_and(|link| link.value.state.value().is_some()) {
         let edges = report.totals.link_edges.get(&port.key).copied();
-        let (family, edges) = ("selvage_port_link_transitions_total", edges.unwrap_or(0));
-        out.push(family, &[device, number], edges);
+        series! { out "selvage_port_link_transitions_total" [device, number] edges.unwrap_or(0); }
     }
     let counters = report.snapshot.counters.get(&port.key);
     let source = ("counters", port.key.device.0.as_str());
@@ -85,8 +83,7 @@ fn counters(out: &mut Exposition, report: &Report, port: &PortView<'_>, number: 
     for (name, value) in pma {
         out.push("selvage_port_counter_total", &[device, number, name], value);
         if matches!(pma_kind(name), CounterKind::Saturating { max } if value == max) {
-            let labels = [device, number, name];
-            out.push("selvage_port_counter_saturated", &labels, true);
+            series! { out "selvage_port_counter_saturated" [device, number, name] true; }
         }
     }
     // A device-wide counter that a port has under the same name is the port's.

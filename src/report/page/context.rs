@@ -71,7 +71,5 @@ impl<'a> Context<'a> {
 }
 
 pub(super) fn whole_seconds(wall: jiff::Timestamp) -> String {
-    let round = jiff::TimestampRound::new().smallest(jiff::Unit::Second);
-    let rounded = wall.round(round.mode(jiff::RoundMode::Trunc));
-    rounded.unwrap_or(wall).to_string()
+    format!("{wall:.0}")
 }

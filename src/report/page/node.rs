@@ -3,26 +3,12 @@
 use super::context::Context;
 use super::severity_icon::Severity;
 use super::text::joined;
-use super::topology_layout::{Gpu, Port};
+use super::topology_layout::Gpu;
 use crate::observe::gpudirect::{GpuDirectFacts, MODULES_OF_INTEREST};
 use crate::report::port_view::{self, Source};
 use std::cmp::Reverse;
 
 impl<'a> Context<'a> {
-    /// All ports, worst first.
-    pub(super) fn ports(&self) -> Vec<&'a Port<'a>> {
-        let mut ports: Vec<&Port<'_>> = self.layout.ports.iter().collect();
-        ports.sort_by_key(|port| (Reverse(port.severity.attention()), !port.view.rail));
-        ports
-    }
-
-    /// All GPUs, worst first.
-    pub(super) fn gpu_rows(&self) -> Vec<&'a Gpu<'a>> {
-        let mut gpus: Vec<&Gpu<'_>> = self.layout.gpus.iter().collect();
-        gpus.sort_by_key(|gpu| Reverse(gpu.severity.attention()));
-        gpus
-    }
-
     /// Model of a GPU as the driver names it.
     pub(super) fn model(&self, gpu: &Gpu<'_>) -> Option<&'a str> {
         let mut gpus = port_view::gpudirect(self.report)?.gpus.iter();
@@ -106,9 +92,5 @@ impl Source<'_> {
             1.. if some < self.subjects => format!("{some} {word}"),
             _ => word.to_string(),
         }
-    }
-
-    pub(super) fn slowest(&self) -> Option<String> {
-        (!self.is_absent()).then(|| format!("{:.1} ms", self.micros as f64 / 1000.0))
     }
 }

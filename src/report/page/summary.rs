@@ -8,30 +8,8 @@ use crate::check::nccl::Fallback;
 use crate::readiness;
 use crate::report::port_view;
 
-/// One figure.
-pub(super) struct Tile {
-    pub(super) name: &'static str,
-    pub(super) value: String,
-    /// Only what deserves attention has an icon.
-    pub(super) severity: Option<Severity>,
-    pub(super) more: String,
-}
-
-impl Tile {
-    pub(super) fn new(
-        name: &'static str,
-        value: impl Into<String>,
-        severity: Option<Severity>,
-        more: impl Into<String>,
-    ) -> Self {
-        Tile {
-            name,
-            value: value.into(),
-            severity: severity.filter(|severity| *severity > Severity::Notice),
-            more: more.into(),
-        }
-    }
-}
+/// A value, how bad it is, and what else there is to say of it.
+type Figure = (String, Option<Severity>, String);
 
 impl Context<'_> {
     /// Whether the first window is not complete, and no reason says so already.
@@ -55,21 +33,14 @@ impl Context<'_> {
         port_view::fabric_note(self.report, ports.len(), rails)
     }
 
-    pub(super) fn tiles(&self) -> Vec<Tile> {
+    pub(super) fn gpudirect_figure(&self) -> Figure {
         let path = self.report.gpudirect.path;
         let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
         let missing = (path == Path::None && wanted).then_some(Severity::Degraded);
-        let path = Tile::new("GPUDirect RDMA", port_view::word(&path), missing, "");
-        let mut tiles = vec![self.rails(), self.gpus(), path, self.findings_tile()];
-        tiles.extend(self.jobs_tile());
-        tiles.extend(self.cluster.map(|status| {
-            let (value, severity, more) = self.taint(status);
-            Tile::new("Taint", value, severity, more)
-        }));
-        tiles
+        (port_view::word(&path), missing, String::new())
     }
 
-    fn rails(&self) -> Tile {
+    pub(super) fn rails(&self) -> Figure {
         let ports = &self.layout.ports;
         let rails = || ports.iter().filter(|port| port.view.rail);
         let up = rails().filter(|port| port.view.is_active()).count();
@@ -83,20 +54,20 @@ impl Context<'_> {
             1 => "and 1 other port".into(),
             others => format!("and {others} other ports"),
         };
-        Tile::new("Rails", value, rails().map(|port| port.link).max(), more)
+        (value, rails().map(|port| port.link).max(), more)
     }
 
-    fn gpus(&self) -> Tile {
+    pub(super) fn gpus(&self) -> Figure {
         let severities = || self.layout.gpus.iter().map(|gpu| gpu.severity);
         let more = match severities().filter(|one| *one > Severity::Notice).count() {
             0 => String::new(),
             bad => format!("{bad} with findings"),
         };
         let value = port_view::gpu_count_text(self.report);
-        Tile::new("GPUs", value, severities().max(), more)
+        (value, severities().max(), more)
     }
 
-    fn findings_tile(&self) -> Tile {
+    pub(super) fn findings(&self) -> Figure {
         use Severity::{Degraded, Failing, Notice, Unknown};
         let severities = || self.report.findings.iter().map(Severity::of);
         let count = |severity: Severity| {
@@ -109,10 +80,10 @@ impl Context<'_> {
             0 => "none".to_string(),
             all => all.to_string(),
         };
-        Tile::new("Findings", value, severities().max(), words.join(", "))
+        (value, severities().max(), words.join(", "))
     }
 
-    fn jobs_tile(&self) -> Option<Tile> {
+    pub(super) fn jobs(&self) -> Option<Figure> {
         let jobs = &self.report.jobs.containers;
         if jobs.is_empty() && self.report.jobs.logs.is_none() {
             return None;
@@ -122,7 +93,6 @@ impl Context<'_> {
             0 => (None, String::new()),
             some => (Some(Severity::Degraded), format!("{some} fell back to TCP")),
         };
-        let count = jobs.len().to_string();
-        Some(Tile::new("NCCL jobs", count, severity, more))
+        Some((jobs.len().to_string(), severity, more))
     }
 }

@@ -167,9 +167,10 @@ impl<'a> Group<'a> {
 pub(super) struct Layout<'a> {
     /// Worst first; healthy ones in the order of NUMA nodes and addresses.
     pub(super) groups: Vec<Group<'a>>,
-    /// All GPUs, by number.
+    /// All GPUs, worst first, then by number.
     pub(super) gpus: Vec<Gpu<'a>>,
-    /// All ports by name, except virtual functions of this host that are not rails.
+    /// All ports except virtual functions of this host that are not rails: worst first, then rails, then by
+    /// name.
     pub(super) ports: Vec<Port<'a>>,
     /// Number of ports left out.
     pub(super) left_out: usize,
@@ -198,8 +199,8 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
             about,
         }
     };
-    let gpus: Vec<Gpu<'_>> = bdfs.iter().enumerate().map(gpu).collect();
-    let ports: Vec<Port<'_>> = (all.into_iter())
+    let mut gpus: Vec<Gpu<'_>> = bdfs.iter().enumerate().map(gpu).collect();
+    let mut ports: Vec<Port<'_>> = (all.into_iter())
         .filter(|port| port.rail || !is_virtual(port.device.function))
         .map(|view| {
             let about = About::port(report, &view);
@@ -226,8 +227,10 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
         let worst = Reverse(group.severity().attention());
         (worst, !compute && group.gone.is_empty())
     });
+    gpus.sort_by_key(|gpu| Reverse(gpu.severity.attention()));
+    ports.sort_by_key(|port| (Reverse(port.severity.attention()), !port.view.rail));
     Layout {
-        left_out: count.saturating_sub(ports.len()),
+        left_out: count - ports.len(),
         groups,
         gpus,
         ports,

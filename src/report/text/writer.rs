@@ -2,7 +2,7 @@
 
 use super::Style;
 use crate::check::nccl::EvidenceLine;
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
 /// Longest message, remedy or evidence printed, in characters.
 const MAX_TEXT: usize = 800;
@@ -15,9 +15,18 @@ pub(crate) struct Parts<'a> {
     pub(crate) remedies: &'a [String],
 }
 
+/// A list as it follows a verdict or a number in a line; empty where there is none.
+pub(crate) fn after_colon(items: &[impl Borrow<str>]) -> String {
+    match items {
+        [] => String::new(),
+        items => format!(": {}", items.join(", ")),
+    }
+}
+
 /// A number with its noun: `2 nodes`.
-pub(crate) fn count(number: u32, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
+pub(crate) fn count(number: impl ToString, noun: &str) -> String {
+    let number = number.to_string();
+    let s = if number == "1" { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
@@ -48,9 +57,9 @@ impl Page {
     }
 
     /// A list after its lead-in; nothing where it is empty.
-    pub(crate) fn listed(&mut self, lead: &str, items: &[String], separator: &str) {
+    pub(crate) fn listed(&mut self, lead: &str, indent: usize, items: &[String], separator: &str) {
         if !items.is_empty() {
-            self.wrapped(lead, 2, &items.join(separator));
+            self.wrapped(lead, indent, &items.join(separator));
         }
     }
 
@@ -60,7 +69,7 @@ impl Page {
         let (colour, word, summary) = head;
         let lead = format!("{}  ", self.paint(colour, word));
         self.wrapped(&lead, 2, &summary);
-        self.listed("  ", &parts.facts, "; ");
+        self.listed("  ", 2, &parts.facts, "; ");
         for line in parts.evidence {
             self.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
         }
@@ -122,10 +131,9 @@ impl Page {
     }
 
     pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{}m{text}\x1b[0m", colour as u8)
-        } else {
-            text.to_string()
+        match self.colour {
+            true => format!("\x1b[{}m{text}\x1b[0m", colour as u8),
+            false => text.to_string(),
         }
     }
 }
@@ -158,10 +166,9 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
     };
-    if text.contains(steers) {
-        Cow::Owned(text.replace(steers, "?"))
-    } else {
-        Cow::Borrowed(text)
+    match text.contains(steers) {
+        true => Cow::Owned(text.replace(steers, "?")),
+        false => Cow::Borrowed(text),
     }
 }
 
