@@ -104,12 +104,8 @@ impl<'a> Context<'a> {
             message: message.into(),
             remedy: doc.remedy().to_string(),
             action: doc.action,
-            evidence: BTreeMap::new(),
-            since: Millis::default(),
-            caused_by: None,
-            expected: None,
             timing,
-            unseen: false,
+            ..Candidate::default()
         }
     }
 
@@ -198,36 +194,20 @@ impl<'a> Context<'a> {
     /// The value, unless it is older than `stale_after` because its source is stalled or failing. A
     /// source that simply has a long interval keeps its value.
     pub fn fresh<T>(&self, stamp: &'a Stamped<T>, source: &str, subject: &str) -> Option<&'a T> {
-        self.is_fresh(stamp, source, subject)
-            .then_some(&stamp.value)
+        let is_fresh = self.is_fresh(stamp.at, source, subject);
+        is_fresh.then_some(&stamp.value)
     }
 
-    /// The same, but as of the last sample where the source has stalled or fails: what was judged
-    /// then stays, and nothing is made of a window that slides over no data.
-    pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
-        let sampled = at.map(|at| Stamped { at, value: () });
-        let stale = sampled.filter(|stamp| !self.is_fresh(stamp, source, subject));
-        Context {
-            now: stale.map_or(self.now, |stamp| stamp.at),
-            ..self.clone()
-        }
+    /// The moment to judge by what was last sampled `at`: now, or that very moment where the source has
+    /// stalled or fails. What was judged then stays, and nothing is made of a window that slides over no data.
+    pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Millis {
+        let stale = at.filter(|at| !self.is_fresh(*at, source, subject));
+        stale.unwrap_or(self.now)
     }
 
-    /// As of the last sample of a port's counters.
-    pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
-        let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
-        self.as_of(at, "counters", &port.key.device.0)
-    }
-
-    /// As of the last sample of a network device's statistics.
-    pub fn as_of_ethtool(&self, netdev: &str) -> Context<'a> {
-        let at = self.snapshot.ethtool.get(netdev).map(|stamp| stamp.at);
-        self.as_of(at, "ethtool", netdev)
-    }
-
-    fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
+    fn is_fresh(&self, at: Millis, source: &str, subject: &str) -> bool {
         let (of, stale_after) = ((source, subject), self.policy.stale_after.0);
-        self.snapshot.is_fresh(stamp.at, of, self.now, stale_after)
+        self.snapshot.is_fresh(at, of, self.now, stale_after)
     }
 
     /// A network device's facts, unless too old.

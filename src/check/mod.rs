@@ -178,7 +178,7 @@ pub type Reason = &'static str;
 
 /// What a check says of this moment, before any waiting; and the same once it has been believed.
 #[must_use]
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Finding {
     /// The check's id, such as `link_state`.
     pub check: &'static str,

@@ -21,11 +21,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let rule = |(reason, limit): (Reason, Limit)| {
-        let names = counters_of(reason);
-        let Some(rise) = counters.above(names, limit) else {
-            return counters.unseen(reason, names, limit);
-        };
-        Some(say(counters, reason, &rise))
+        let say = |rise: &Rise<'_>| say(counters, reason, rise);
+        counters.judge(reason, counters_of(reason), limit, say)
     };
     if counters.port.is_efa() {
         let rules = [
@@ -75,7 +72,7 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
         (Some(false) | None, _) => (much, Weight::Verdict),
     };
     if !judged {
-        return counters.unseen("PacketLoss", names, policy.loss);
+        return counters.unseen("PacketLoss", names, policy.loss, false);
     }
     let mut candidate = say(counters, "PacketLoss", &lost);
     candidate.weight = candidate.weight.min(weight);
