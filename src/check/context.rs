@@ -148,7 +148,7 @@ impl<'a> Context<'a> {
             message += &format!("; at the other end: {neighbor}");
         }
         let mut found = (self.candidate(reason, about, message))
-            .with_some("neighbor", neighbor.map(ToString::to_string));
+            .with("neighbor", neighbor.map(ToString::to_string));
         if !port.rail {
             found.weight = Weight::Notice;
             found.status = found.status.min(Status::Degraded);
@@ -275,9 +275,12 @@ impl<'a> Context<'a> {
 }
 
 impl Candidate {
-    /// With one more thing seen.
+    /// With one more thing seen; nothing is added where it is `None`.
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
-        self.evidence.insert(name.to_string(), value.into());
+        let value = value.into();
+        if !value.is_null() {
+            self.evidence.insert(name.to_string(), value);
+        }
         self
     }
 
@@ -293,14 +296,6 @@ impl Candidate {
         self.action = action;
         self.remedy = remedy.into();
         self
-    }
-
-    /// With one more thing, where it was seen.
-    pub fn with_some(self, name: &str, value: Option<impl Into<serde_json::Value>>) -> Self {
-        match value {
-            Some(value) => self.with(name, value),
-            None => self,
-        }
     }
 
     /// With another weight than the reason's own.

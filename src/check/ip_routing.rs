@@ -94,8 +94,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("arp_ignore", facts.arp_ignore?)
         .with("arp_announce", facts.arp_announce?)
         .with("rp_filter", facts.rp_filter?)
-        .with_some("increase", breaks.as_ref().map(|rise| rise.by));
-    Some(found.with_some("counter", breaks.map(|rise| rise.name)))
+        .with("increase", breaks.as_ref().map(|rise| rise.by));
+    Some(found.with("counter", breaks.map(|rise| rise.name)))
 }
 
 #[cfg(test)]

@@ -83,8 +83,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
             _ => {}
         }
         let found = RATE.candidate(context, port, short);
-        let found = found.with_some("lanes", own_lanes.filter(|_| fewer));
-        return Some(found.with_some("peer_lanes", most_lanes.filter(|_| fewer)));
+        let found = found.with("lanes", own_lanes.filter(|_| fewer));
+        return Some(found.with("peer_lanes", most_lanes.filter(|_| fewer)));
     }
     one_lane.then(|| {
         let message = format!("{} runs on 1 lane of 4", port.subject);

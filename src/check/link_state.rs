@@ -119,8 +119,8 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("state", word(&state))
         .with("phys_state", word(&phys_state(port)))
         .with("evidence", evidence)
-        .with_some("netdev", name)
-        .with_some("operstate", netdev.and_then(|of| of.operstate.as_deref()))
+        .with("netdev", name)
+        .with("operstate", netdev.and_then(|of| of.operstate.as_deref()))
         .expecting("up", proven.because);
     if port.address().is_some_and(|at| is_resetting(context, &at)) {
         found.status = found.status.min(Status::Degraded);

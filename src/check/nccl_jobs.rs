@@ -254,8 +254,8 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
             ..context.candidate(reason, id, &pod.message)
         };
         let found = found
-            .with_some("daemon", container)
-            .with_some("state", state)
+            .with("daemon", container)
+            .with("state", state)
             .with("gpus", pod.gpus);
         Candidate { timing, ..found }
     }));
@@ -325,8 +325,8 @@ fn of_container(context: &Context<'_>, reason: Reason, container: &ContainerVerd
         .with("causes", causes.join(", "))
         .with("lines", lines.join(" | "))
         .with("via", via)
-        .with_some("job", job.map(|job| format!("{} {}", job.kind, job.name)))
-        .with_some("nranks", verdict.nranks)
+        .with("job", job.map(|job| format!("{} {}", job.kind, job.name)))
+        .with("nranks", verdict.nranks)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::debounce::WHOLE_NODE;
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
+use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
@@ -36,13 +37,8 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
     let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
     let whole = port.device.function == Function::Physical;
     let address = port.address().filter(|_| whole && port.is_active())?;
-    let mut address = edge(pci, address);
     let mut least: Option<(u64, &str)> = None;
-    // Deeper than any machine.
-    for _ in 0..32 {
-        let Some((name, function)) = pci.functions.get_key_value(&address) else {
-            break;
-        };
+    for (name, function) in upwards(pci, edge(pci, &address)) {
         let rate = match &function.current {
             Reading::Value(link) => carries(link),
             // Above, what has no link of its own is inside the CPU or a card.
@@ -54,10 +50,6 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
         {
             least = Some((rate, name));
         }
-        match &function.parent {
-            Some(parent) => address.clone_from(parent),
-            None => break,
-        }
     }
     least
 }
@@ -67,20 +59,12 @@ const OWN_SWITCH: [&str; 3] = ["15b3:197b", "15b3:197c", "15b3:1979"];
 
 /// The function of a NIC whose link leaves the card: its own, or the upper port of the NIC's own switch.
 /// Links inside a card say nothing about its slot.
-fn edge(pci: &PciFacts, mut address: String) -> String {
-    let is_inside = |at: &&String| {
-        let above = pci.functions.get(*at);
-        above.is_some_and(|above| OWN_SWITCH.contains(&above.id.as_str()))
-    };
+fn edge<'a>(pci: &'a PciFacts, address: &'a str) -> &'a str {
+    let is_inside = |(_, above): &(_, &PciFunction)| OWN_SWITCH.contains(&above.id.as_str());
     // A switch has two ports on the way.
-    for _ in 0..2 {
-        let function = pci.functions.get(&address);
-        match (function.and_then(|function| function.parent.as_ref())).filter(is_inside) {
-            Some(parent) => address.clone_from(parent),
-            None => break,
-        }
-    }
-    address
+    let above = upwards(pci, address).skip(1).take(2);
+    let outer = above.take_while(is_inside).last();
+    outer.map_or(address, |(at, _)| at)
 }
 
 /// Usable bit/s of a link: 8b/10b at 2.5 and 5 GT/s, 128b/130b up to 32, flits above
@@ -170,14 +154,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     for (address, endpoint) in endpoints(context) {
         let parent_of = |at: &str| pci.functions.get(at)?.parent.as_deref();
         let outer = match endpoint.gpu {
-            true => address.clone(),
-            false => edge(pci, address.clone()),
+            true => &address,
+            false => edge(pci, &address),
         };
-        let Some(function) = pci.functions.get(&outer) else {
+        let mut upwards = upwards(pci, outer).map(|(_, function)| function);
+        let Some(function) = upwards.next() else {
             continue;
         };
-        let above = parent_of(&outer).and_then(|at| pci.functions.get(at));
-        let link = judge_link(context, &endpoint, function, above);
+        let link = judge_link(context, &endpoint, function, upwards.next());
         let link = link.filter(|_| !pci.virtual_machine);
         let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
         let unread = function.current.value().is_none() || function.max.value().is_none();

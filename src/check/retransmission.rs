@@ -77,7 +77,7 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let mut candidate = say(counters, "PacketLoss", &lost);
     candidate.weight = candidate.weight.min(weight);
     let share = share.map(|share| (share * 1e6).round() / 1e6);
-    Some(candidate.with_some("share_of_packets", share))
+    Some(candidate.with("share_of_packets", share))
 }
 
 /// Whether the fabric of a port loses nothing by design: by configuration, as InfiniBand does by its

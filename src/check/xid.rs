@@ -182,7 +182,7 @@ fn say(
     if reason != "XidStorm" {
         candidate = candidate.fix(newest.ruling.action, newest.ruling.remedy);
     }
-    Some(candidate.with_some("process", newest.log.process.as_deref()))
+    Some(candidate.with("process", newest.log.process.as_deref()))
 }
 
 fn subject(slot: &str) -> &str {

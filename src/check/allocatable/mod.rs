@@ -135,7 +135,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     );
     let usual = profile.shape.and_then(|shape| shape.resources.first());
     let found = say(context, "ResourceMissing", "rdma", message).with("rails", rails);
-    Some(found.with_some("usual", usual.map(|(usual, _)| *usual)))
+    Some(found.with("usual", usual.map(|(usual, _)| *usual)))
 }
 
 /// Every resource for RDMA and GPUs that the Node tells, with what there is of it.

@@ -23,7 +23,7 @@ pub(super) fn of_resource(
     let (size, rails) = (offered.size(), context.rails().count() as u64);
     let told = |reason, message| {
         let found = say(context, reason, name, message).with("allocatable", allocatable);
-        found.with_some("capacity", offered.capacity)
+        found.with("capacity", offered.capacity)
     };
     let present = present(context, name, size);
     let for_rdma = is_for_rdma(name);

@@ -102,7 +102,7 @@ fn without_driver(
         .with("address", address)
         .with("id", nic.id.as_str())
         .with("class", nic.class.as_str())
-        .with_some("driver", nic.driver.as_deref());
+        .with("driver", nic.driver.as_deref());
     found.status = status;
     Some(found)
 }

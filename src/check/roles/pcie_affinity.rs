@@ -141,11 +141,20 @@ fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&Pc
     alike && known > usize::from(others_near)
 }
 
+/// Deeper than any machine: a bound against a tree that loops.
+const DEEPEST: usize = 32;
+
+/// A function and the bridges above it, with their addresses.
+pub fn upwards<'p>(
+    pci: &'p PciFacts,
+    address: &str,
+) -> impl Iterator<Item = (&'p String, &'p PciFunction)> + use<'p> {
+    let above = |(_, of): &(_, &PciFunction)| pci.functions.get_key_value(of.parent.as_ref()?);
+    std::iter::successors(pci.functions.get_key_value(address), above).take(DEEPEST)
+}
+
 /// Bridges above a function.
 fn depth(pci: &PciFacts, address: &str) -> Option<usize> {
-    let parent = |of: &&PciFunction| pci.functions.get(of.parent.as_deref()?);
-    let path = std::iter::successors(Some(pci.functions.get(address)?), parent);
-    // Deeper than any machine; the bound is against a tree that loops.
-    let depth = path.skip(1).take(32).count();
-    (depth < 32).then_some(depth)
+    let bridges = upwards(pci, address).count().checked_sub(1)?;
+    (bridges + 1 < DEEPEST).then_some(bridges)
 }
