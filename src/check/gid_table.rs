@@ -62,8 +62,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         |rail: &&PortView<'_>| rail.is_roce() && rail.is_active() && rail.port.netdev.is_some();
     let rails = context.rails().filter(judged);
     let kinds = GIDS.of_rails(context);
-    let judge = |rail| judge(context, rail, &kinds);
-    rails.filter_map(judge).collect()
+    rails
+        .filter_map(|rail| judge(context, rail, &kinds))
+        .collect()
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) -> Option<Candidate> {
@@ -82,7 +83,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
         return Some(say("GidsUnreadable", message));
     }
     let kind = best_kind(context, port).filter(|_| table.complete)?;
-    GIDS.judge(context, port, kinds).or_else(|| match kind {
+    kinds.judge(port).or_else(|| match kind {
         0 => {
             let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
             Some(say("NoRoceV2Gid", message).with("gids", all))

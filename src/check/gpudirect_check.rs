@@ -69,10 +69,8 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
                 .filter(|(_, gpu)| is_his(gpu) && !gives_away(gpu.driver.as_deref()))
                 .map(|(address, _)| address.to_string())
                 .collect();
-            let some = gpus
-                .iter()
-                .any(|gpu| is_driven(pci, gpu) || facts.lists(gpu));
-            if gpus.is_empty() || (some && !absent) {
+            let is_had = |gpu: &String| is_driven(pci, gpu) || facts.lists(gpu);
+            if gpus.is_empty() || (gpus.iter().any(is_had) && !absent) {
                 return None;
             }
             let what = match absent {

@@ -81,10 +81,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (what, _) = (WRONG.iter().zip(wrong)).find(|(_, wrong)| *wrong)?;
     let policy = &context.policy.retransmission;
     let counters = Counters::of(context, port);
-    let retries = counters.above(
-        &["hw.req_transport_retries_exceeded"],
-        policy.retries_exceeded,
-    );
+    let exceeded = ["hw.req_transport_retries_exceeded"];
+    let retries = counters.above(&exceeded, policy.retries_exceeded);
     let breaks = retries.or_else(|| counters.above(&["hw.local_ack_timeout_err"], policy.timeout));
     let (subject, subnets) = (&port.subject, facts.subnets.join(", "));
     let message = format!("{subject} is in {subnets} with other rails, and {what}");

@@ -86,7 +86,7 @@ fn slow_path(
     paths: &OfRails<'_, '_>,
 ) -> Option<Candidate> {
     let narrowest = path(context, rail);
-    if let Some(mut found) = PATH.judge(context, rail, paths) {
+    if let Some(mut found) = paths.judge(rail) {
         if let Some((_, at)) = &narrowest {
             found.message += &format!("; least at {at}");
             found = found.with("at", *at);
@@ -184,9 +184,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     };
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let paths = PATH.of_rails(context);
-    let slow = |rail| slow_path(context, rail, &paths);
-    let slow: Vec<Candidate> = rails.filter_map(slow).collect();
-    found.extend(slow);
+    let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
+    found.extend(slow.collect::<Vec<_>>());
     found.extend(context.unseen_on_rails(&["PciePathTooSlow"], |rail| {
         rail.may_be_linked() && path(context, rail).is_none()
     }));

@@ -5,6 +5,7 @@ use super::nccl_list::{Entry, NcclList};
 use super::{
     Context, Fabric, Item, ItemStatus, Judged, Port, is_alike, list, port_name, port_names,
 };
+use crate::check::roles::kind::layer_name;
 use crate::observe::rdma::LinkLayer;
 use crate::units::BitsPerSec;
 
@@ -267,11 +268,7 @@ fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
 }
 
 fn describe(layer: LinkLayer, rate: u64) -> String {
-    let layer = match layer {
-        LinkLayer::Infiniband => "InfiniBand",
-        LinkLayer::Ethernet => "Ethernet",
-        LinkLayer::Unspecified => "unknown link layer",
-    };
+    let layer = layer_name(layer).unwrap_or("unknown link layer");
     match rate {
         0 => layer.into(),
         rate => format!("{layer}, {}", BitsPerSec(rate)),
