@@ -154,8 +154,8 @@ impl Selection<'_> {
             ..*entry
         };
         let would_match = |entry: &&Entry| {
-            let mut ports = self.candidates.iter();
-            bare(entry) != **entry && ports.any(|port| self.list.matches_port(&bare(entry), port))
+            let (bare, mut ports) = (bare(entry), self.candidates.iter().map(key));
+            bare != **entry && ports.any(|(name, port)| self.list.matches(&bare, name, Some(port)))
         };
         let entries = self.list.entries.iter().filter(|_| self.list.excludes);
         let name = &entries.clone().find(would_match)?.name;

@@ -242,20 +242,21 @@ pub fn find(
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
     let ec2 = machine.filter(|machine| provider(machine) == Some(Provider::Aws));
     let product = ec2.and_then(|machine| machine.product.clone());
-    let mut profile = Profile {
-        provider: machine.and_then(provider),
+    let ports = PortView::all(snapshot, roles, (snapshot.at, Duration::MAX));
+    let rails: Vec<PortView<'_>> = ports.filter(|port| port.rail).collect();
+    let (source, shape) = known(settings, offer, snapshot).unzip();
+    let of_shape = shape.map(|shape| shape.provider);
+    Profile {
+        source: source.unwrap_or_default(),
+        shape,
+        provider: of_shape.or_else(|| machine.and_then(provider)),
         instance_type: label.map(str::to_string).or(product),
         resource: Some(settings.resource.clone()).filter(|resource| !resource.is_empty()),
+        seen: (rails.first()).map(|rail| kind(rail.device, rail.port.link_layer)),
         roles_set: *overrides != RoleOverrides::default(),
-        ..Profile::default()
-    };
-    see(&mut profile, snapshot, roles);
-    if let Some((source, shape)) = known(settings, offer, snapshot) {
-        profile.source = source;
-        profile.shape = Some(shape);
-        profile.provider = Some(shape.provider);
+        rails: rail_keys(roles).count(),
+        rate: rails.iter().filter_map(PortView::rate).min(),
     }
-    profile
 }
 
 /// The shape, where something tells it.
@@ -304,16 +305,6 @@ fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'stati
         (9, 9) => by_type("a3-megagpu-8g"),
         _ => None,
     }
-}
-
-/// What of the rails is seen.
-fn see(profile: &mut Profile, snapshot: &Snapshot, roles: &BTreeMap<PortKey, RoleFacts>) {
-    profile.rails = rail_keys(roles).count();
-    let ports = PortView::all(snapshot, roles, (snapshot.at, Duration::MAX));
-    let rails: Vec<PortView<'_>> = ports.filter(|port| port.rail).collect();
-    let first = rails.first();
-    profile.seen = first.map(|rail| kind(rail.device, rail.port.link_layer));
-    profile.rate = rails.iter().filter_map(PortView::rate).min();
 }
 
 fn kind(device: &RdmaDevice, layer: LinkLayer) -> Fabric {
