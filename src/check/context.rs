@@ -58,6 +58,7 @@ impl<'a> Context<'a> {
         policy: &'a Policy,
         now: Millis,
     ) -> Self {
+        let ports = PortView::all(snapshot, roles, (now, policy.stale_after.0));
         let mut context = Context {
             snapshot,
             history,
@@ -68,11 +69,9 @@ impl<'a> Context<'a> {
             profile: None,
             offer: None,
             check: ("", Timing::default()),
-            ports: Rc::default(),
+            ports: ports.map(|port| port.with_past(history)).collect(),
             gpudirect_verdict: Rc::default(),
         };
-        let ports = PortView::all(snapshot, roles, (now, policy.stale_after.0));
-        context.ports = ports.map(|port| port.with_past(history)).collect();
         context.gpudirect_verdict = Rc::new(gpudirect::verdict(&context));
         context
     }
@@ -123,14 +122,12 @@ impl<'a> Context<'a> {
         reasons: &[Reason],
         is_unread: impl Fn(&PortView<'_>) -> bool,
     ) -> Vec<Candidate> {
-        let rails = self.rails().filter(|rail| is_unread(rail));
-        rails
-            .flat_map(|rail| {
-                reasons
-                    .iter()
-                    .map(|reason| self.unseen(reason, rail.key.to_string()))
-            })
-            .collect()
+        let mut unseen = Vec::new();
+        for rail in self.rails().filter(|rail| is_unread(rail)) {
+            let of = |reason: &Reason| self.unseen(reason, rail.key.to_string());
+            unseen.extend(reasons.iter().map(of));
+        }
+        unseen
     }
 
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and

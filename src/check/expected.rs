@@ -255,15 +255,11 @@ impl OfRails<'_, '_> {
     pub fn candidate(&self, port: &PortView<'_>, short: Shortfall) -> Candidate {
         let (row, context) = (self.row, self.context);
         let (observed, expected) = ((row.text)(short.observed), (row.text)(short.expected));
+        let name = (context.profile).map_or("this machine", Profile::name);
         let because = match short.because {
             Because::Configured => "as configured".to_string(),
-            Because::Shape => {
-                let name = (context.profile).map_or("this machine", Profile::name);
-                match short.proof {
-                    true => format!("as every {name} has"),
-                    false => format!("which a {name} can have"),
-                }
-            }
+            Because::Shape if short.proof => format!("as every {name} has"),
+            Because::Shape => format!("which a {name} can have"),
             Because::Remembered => "as it had earlier".to_string(),
             Because::Peers => "as rails alike have".to_string(),
         };
@@ -364,17 +360,13 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
         let is_first = first.is_none_or(|first| first == layer as u64);
         (is_first && layer != LinkLayer::Unspecified).then_some((LINK_LAYER, layer as u64))
     };
-    let of_active = |rail: &PortView<'_>| -> Vec<(&'static str, u64)> {
-        (rows.iter())
-            .filter_map(|row| Some((row.of.name, (row.observed)(context, rail)?)))
-            .chain([(UP, 1)])
-            .chain(layer(rail))
-            .collect()
-    };
     let rails = context.rails().map(|rail| {
         let mut values = vec![(RAIL, 1)];
         if rail.is_active() {
-            values.extend(of_active(rail));
+            let observed = |row: &&Row| Some((row.of.name, (row.observed)(context, rail)?));
+            values.extend(rows.iter().filter_map(observed));
+            values.push((UP, 1));
+            values.extend(layer(rail));
         }
         Seen {
             part: rail.key.to_string(),
@@ -383,20 +375,19 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
             values,
         }
     });
+    let without_identity = |name: &str, value: Option<(&'static str, u64)>| Seen {
+        part: name.into(),
+        identity: String::new(),
+        name: name.into(),
+        values: Vec::from_iter(value),
+    };
     let pci = context.pci();
-    let driven = |gpu: &String| pci.is_some_and(|pci| is_driven(pci, gpu));
-    let gpus = context.gpus().into_iter().map(|gpu| Seen {
-        values: Vec::from_iter(driven(&gpu).then_some((DRIVEN, 1))),
-        identity: String::new(),
-        name: gpu.clone(),
-        part: gpu,
-    });
-    let count = pci.map(|pci| Seen {
-        part: GPUS.into(),
-        identity: String::new(),
-        name: GPUS.into(),
-        values: vec![(GPUS, pci.gpus.len() as u64)],
-    });
+    let driven = |gpu: &str| {
+        pci.is_some_and(|pci| is_driven(pci, gpu))
+            .then_some((DRIVEN, 1))
+    };
+    let gpus = (context.gpus().into_iter()).map(|gpu| without_identity(&gpu, driven(&gpu)));
+    let count = pci.map(|pci| without_identity(GPUS, Some((GPUS, pci.gpus.len() as u64))));
     rails.chain(gpus).chain(count).collect()
 }
 

@@ -83,16 +83,17 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
         return Some(say("GidsUnreadable", message));
     }
     let kind = best_kind(context, port).filter(|_| table.complete)?;
-    kinds.judge(port).or_else(|| match kind {
-        0 => {
-            let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
-            Some(say("NoRoceV2Gid", message).with("gids", all))
-        }
-        1 => {
-            let message = format!("{subject} has link-local RoCE v2 addresses only");
-            Some(say("OnlyLinkLocalGid", message).with("gids", all))
-        }
-        _ => None,
+    kinds.judge(port).or_else(|| {
+        let none = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
+        let (reason, message) = match kind {
+            0 => ("NoRoceV2Gid", none),
+            1 => (
+                "OnlyLinkLocalGid",
+                format!("{subject} has link-local RoCE v2 addresses only"),
+            ),
+            _ => return None,
+        };
+        Some(say(reason, message).with("gids", all))
     })
 }
 

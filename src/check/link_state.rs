@@ -7,7 +7,7 @@ use super::expected::{
 };
 use super::nic_kernel::is_resetting;
 use super::peers;
-use super::profile::{Profile, Sure};
+use super::profile::{CLOUD_LINKS, Profile, Sure};
 use super::roles::kind::{self, layer_name};
 use super::{Action, Candidate, Context, PortView, Reason, Status, Weight, word};
 use crate::observe::history::PortHistory;
@@ -137,8 +137,8 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         (found.status, found.weight) = (Status::Degraded, Weight::Notice);
     }
     if reason == "LinkDown" {
-        if let Some(remedy) = context.profile.and_then(Profile::remedy_for_links) {
-            found = found.fix(Action::CallProvider, remedy);
+        if context.profile.is_some_and(Profile::is_of_a_cloud) {
+            found = found.fix(Action::CallProvider, CLOUD_LINKS);
         }
         found = dot1x::explain(port, found);
     }

@@ -4,7 +4,7 @@
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::DaemonTrouble;
 use super::nccl_pods::NoRdma;
-use super::nccl_suspect::{AT_ONCE, Suspect};
+use super::nccl_suspect::Suspect;
 use super::policy::JobEffect;
 use super::{Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
@@ -16,7 +16,8 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-check!(nccl_jobs, run, AT_ONCE);
+// Believed at once: it rests on lines in a log.
+check!(nccl_jobs, run, Timing::default());
 
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -252,13 +253,11 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
         );
         let (container, state) = pod.daemon.clone().unzip();
         let found = found.with("daemon", container).with("state", state);
-        let found = found.with("gpus", pod.gpus);
-        let timing = if pod.daemon.is_some() {
-            A_WHILE
-        } else {
-            AT_ONCE
-        };
-        Candidate { timing, ..found }
+        let mut found = found.with("gpus", pod.gpus);
+        if pod.daemon.is_some() {
+            found.timing = A_WHILE;
+        }
+        found
     }));
     found
 }

@@ -13,9 +13,9 @@ use crate::units::Millis;
 use evidence::{evidence, rate_text};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-check!(nccl_suspect, run, AT_ONCE);
+// Believed at once: it rests on what was seen for long enough.
+check!(nccl_suspect, run, Timing::default());
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let all = context.jobs.iter().flat_map(|jobs| jobs.suspects.values());
@@ -26,13 +26,6 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     });
     found.collect()
 }
-
-/// Findings that are believed at once: each rests on what was seen for long enough, or on lines in a
-/// log.
-pub(super) const AT_ONCE: Timing = Timing {
-    raise_after: Duration::ZERO,
-    clear_after: Duration::ZERO,
-};
 
 /// RDMA ports that move less than this share of the threshold do not carry a job's traffic.
 const MOVES_SHARE: f64 = 0.01;

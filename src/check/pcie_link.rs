@@ -166,10 +166,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
         let unread = function.current.value().is_none() || function.max.value().is_none();
         if unread {
-            found.extend(
-                ["PcieWidthReduced", "PcieSpeedReduced"]
-                    .map(|doc| context.unseen(doc, address.as_str())),
-            );
+            let docs = ["PcieWidthReduced", "PcieSpeedReduced"];
+            found.extend(docs.map(|doc| context.unseen(doc, address.as_str())));
         }
         found.extend(link.into_iter().chain(errors).map(|mut of| {
             of.key = format!("{address}{}", of.key);
@@ -178,10 +176,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }));
     }
     // A link below what its ends can is the better word for a slow path.
-    let told = |address: &String| {
-        let mut told = found.iter().filter(|of| !of.unseen);
-        told.any(|of| of.key == *address)
-    };
+    let told = |address: &String| found.iter().any(|of| !of.unseen && of.key == *address);
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let paths = PATH.of_rails(context);
     let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
@@ -267,18 +262,12 @@ fn judge_errors(
     // Errors of a link are often counted at its upper end.
     let ends = || [Some(address), parent].into_iter().flatten();
     let subject = &endpoint.subject;
-    let counted = |severity: &str, limit: Limit| {
+    let counted = |reason: Reason, severity: &str, limit: Limit| {
         let (at, rise) = ends().find_map(|at| {
             let track = context.history.aer.get(at)?.get(severity);
             Some((at, context.above(track, limit)?))
         })?;
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
-        let corrected = severity == "correctable";
-        let reason = if corrected {
-            "PcieCorrectedErrors"
-        } else {
-            ERRORS
-        };
         let name = &endpoint.name;
         let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
         let found = context.candidate(reason, (" aer", subject), message);
@@ -298,10 +287,10 @@ fn judge_errors(
             found.with("reported_at", at).with("count", seen.count)
         })
     };
-    counted("fatal", policy.fatal)
-        .or_else(|| counted("nonfatal", policy.nonfatal))
+    counted(ERRORS, "fatal", policy.fatal)
+        .or_else(|| counted(ERRORS, "nonfatal", policy.nonfatal))
         .or_else(logged)
-        .or_else(|| counted("correctable", policy.correctable))
+        .or_else(|| counted("PcieCorrectedErrors", "correctable", policy.correctable))
 }
 
 #[cfg(test)]

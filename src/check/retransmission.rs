@@ -12,10 +12,8 @@ const COMPANY: Duration = Duration::from_secs(600);
 const AGAIN: Duration = Duration::from_secs(3600);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports().iter();
-    ports
-        .flat_map(|port| judge(&Counters::of(context, port)))
-        .collect()
+    let counters = (context.ports().iter()).map(|port| Counters::of(context, port));
+    counters.flat_map(|of| judge(&of)).collect()
 }
 
 fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {

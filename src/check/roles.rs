@@ -143,10 +143,9 @@ pub fn roles_of_taken_in(
     let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
     let ports = without_those_of_another_layer(ports, &mut roles);
     let bare = driverless::in_a_rails_place(pci);
-    let near = if virtual_machine {
-        BTreeMap::new()
-    } else {
-        pcie_affinity::nearest(&ports, &bare)
+    let near = match virtual_machine {
+        true => BTreeMap::new(),
+        false => pcie_affinity::nearest(&ports, &bare),
     };
     if near.is_empty() && driverless::hold_the_fabric(&bare, &ports, virtual_machine) {
         let why = "NICs in the fabric's place have no RDMA device; this is another one";

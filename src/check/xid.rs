@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Action, Candidate, Context, Reason, Status, driver_reload};
+use super::{Action, Candidate, Context, Reason, Status, apart, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -130,10 +130,6 @@ fn ruling(context: &Context<'_>, (slot, gpu): (&str, &GpuLog), code: u32, log: &
         ruling.disposition = Disposition::Degraded;
     }
     ruling
-}
-
-fn apart(a: Millis, b: Millis) -> Duration {
-    a.since(b).max(b.since(a))
 }
 
 /// The operator's count in a window.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 pub use table::{GpuDirectTcp, Shape, Sure, shapes};
+pub use words::{CLOUD_CABLES, CLOUD_LINKS};
 
 section! {
     /// The machine's shape: what its fabric should consist of.

@@ -41,18 +41,10 @@ impl Profile {
         };
         format!("{} ({how}): {expected}", shape.name)
     }
-
-    /// What to do about a link that is down where cables and switches are a cloud's; none elsewhere.
-    pub fn remedy_for_links(&self) -> Option<&'static str> {
-        self.is_of_a_cloud().then_some(CLOUD_LINKS)
-    }
-
-    /// What to do about a cable or module there.
-    pub fn remedy_for_cables(&self) -> Option<&'static str> {
-        self.is_of_a_cloud().then_some(CLOUD_CABLES)
-    }
 }
 
-const CLOUD_LINKS: &str = "Cable, module and switch are the provider's to look at: drain the node, have the machine replaced (redeployed, or a new instance), and give the provider's support this message and the kernel log. `ip link show` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.";
+/// What to do about a link that is down where cables and switches are a cloud's.
+pub const CLOUD_LINKS: &str = "Cable, module and switch are the provider's to look at: drain the node, have the machine replaced (redeployed, or a new instance), and give the provider's support this message and the kernel log. `ip link show` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.";
 
-const CLOUD_CABLES: &str = "Cable, module and switch are the provider's to look at: drain the node, have the machine replaced (redeployed, or a new instance), and give the provider's support this message and the kernel log.";
+/// What to do about a cable or module there.
+pub const CLOUD_CABLES: &str = "Cable, module and switch are the provider's to look at: drain the node, have the machine replaced (redeployed, or a new instance), and give the provider's support this message and the kernel log.";
