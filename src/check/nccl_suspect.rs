@@ -123,8 +123,7 @@ pub fn judge(
         let since = since.or(pod.from).unwrap_or(pod.at);
         suspect.above_since = Some(since);
         let stood = pod.at.since(since);
-        let seconds = stood.as_secs().into();
-        suspect.evidence.insert("for_seconds".into(), seconds);
+        (suspect.evidence).insert("for_seconds".into(), stood.as_secs().into());
         if stood < policy.suspect_after.0 {
             (suspect.state, suspect.reason) = (State::Unknown, "Watching".into());
         } else {
@@ -149,7 +148,6 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
             "none of its processes is visible: it has ended, or the agent lacks the node's PID namespace (hostPID)",
         );
     }
-    #[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
     let threshold = policy.suspect_bytes_per_second as f64;
     if let PodQps::Known(owned) = &pod.qps
         && owned.rc + owned.other > 0

@@ -9,11 +9,6 @@ check!(nic_kernel, run);
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
-/// The firmware's word that it failed.
-const FAILED: &[Note] = &[Note::HeartbeatLost, Note::DeviceError];
-/// What ends trouble with a cable.
-const PLUGGED: &[Note] = &[Note::CablePlugged];
-const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
 
 /// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
 struct Rule(Reason, &'static [Note], &'static [Note], When);
@@ -33,7 +28,13 @@ const RULES: &[Rule] = {
     use Note::*;
     use When::*;
     &[
-        Rule("NicHealthCompromised", FAILED, OVER, Always),
+        // The firmware's word that it failed.
+        Rule(
+            "NicHealthCompromised",
+            &[HeartbeatLost, DeviceError],
+            OVER,
+            Always,
+        ),
         // A recovery or reset that does not end: the port stays down.
         Rule("NicHealthCompromised", &[RecoveryStarted], OVER, StillDown),
         Rule("NicFatalError", &[FatalSensor], OVER, Always),
@@ -41,8 +42,18 @@ const RULES: &[Rule] = {
         Rule("NicCommandTimeout", &[CommandTimeout], OVER, Always),
         Rule("NicQueueTimeout", &[QueueTimeout], OVER, Always),
         Rule("NicTemperature", &[Temperature], &[Cooled], Always),
-        Rule("NicModuleFault", &[ModuleFault, ModulePower], PLUGGED, Used),
-        Rule("NicCableUnplugged", &[CableUnplugged], LINKED, UsedAndLive),
+        Rule(
+            "NicModuleFault",
+            &[ModuleFault, ModulePower],
+            &[CablePlugged],
+            Used,
+        ),
+        Rule(
+            "NicCableUnplugged",
+            &[CableUnplugged],
+            &[CablePlugged, LinkUp],
+            UsedAndLive,
+        ),
         Rule("NicPower", &[Power], &[], Always),
     ]
 };

@@ -336,12 +336,11 @@ fn switch_managers<'a>(
             && device.function == Function::Physical
     };
     let devices = fabric.values().map(|seen| &seen.device).filter(unread);
-    let mut by_guid: Vec<(u64, &DeviceKey)> = devices
-        .filter_map(|device| {
-            let guid = device.node_guid.as_deref()?.replace(':', "");
-            Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
-        })
-        .collect();
+    let guids = devices.filter_map(|device| {
+        let guid = device.node_guid.as_deref()?.replace(':', "");
+        Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
+    });
+    let mut by_guid: Vec<(u64, &DeviceKey)> = guids.collect();
     by_guid.sort_unstable();
     let runs = by_guid.chunk_by(|(a, _), (b, _)| a.checked_add(1) == Some(*b));
     let odd = |run: &&[_]| has_board && run.len() == MANAGERS && by_guid.len() >= 2 * MANAGERS;

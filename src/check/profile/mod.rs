@@ -5,7 +5,6 @@
 //! makes a node failing: a table grows old, clouds change shapes, and owners launch machines with
 //! fewer NICs than there could be. More than promised is fine, an unknown shape says nothing.
 
-mod gpudirect;
 pub mod table;
 mod words;
 
@@ -216,12 +215,9 @@ fn by_product(machine: &MachineFacts) -> Option<&'static Shape> {
 /// cloud-init goes by, too (DataSourceAzure, DataSourceOracle); a Hyper-V guest without the tag is
 /// not Azure's.
 fn provider(machine: &MachineFacts) -> Option<Provider> {
+    const OF_AZURE: &str = "7783-7084-3265-9085-8269-3286-77";
     let by_text = [
-        (
-            &machine.asset_tag,
-            "7783-7084-3265-9085-8269-3286-77",
-            Provider::Azure,
-        ),
+        (&machine.asset_tag, OF_AZURE, Provider::Azure),
         (&machine.asset_tag, "OracleCloud.com", Provider::Oci),
         (&machine.vendor, "Amazon EC2", Provider::Aws),
         (&machine.vendor, "Google", Provider::Gcp),
@@ -277,10 +273,7 @@ pub fn known(
     of(Source::Set, set.and_then(by_type))
         .or_else(|| of(Source::InstanceType, label.and_then(by_type)))
         .or_else(|| of(Source::Dmi, machine.and_then(by_product)))
-        .or_else(|| {
-            let provider = machine.and_then(provider);
-            of(Source::Pci, by_drivers(provider, snapshot))
-        })
+        .or_else(|| of(Source::Pci, by_drivers(snapshot)))
 }
 
 /// What the shape, where one is known, says of which ports are rails: only what is proven.
@@ -294,9 +287,9 @@ pub fn says_of_roles(shape: Option<&Shape>) -> ShapeSays {
 
 /// Google's product name is the same on all of its machines; the number of gVNICs next to eight GPUs
 /// tells A3 High (five with the node's own) from A3 Mega (nine).
-fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'static Shape> {
-    let gpus = snapshot.pci.as_ref()?.value.gpus.len();
-    if provider != Some(Provider::Gcp) || gpus != 8 {
+fn by_drivers(snapshot: &Snapshot) -> Option<&'static Shape> {
+    let pci = &snapshot.pci.as_ref()?.value;
+    if provider(&pci.machine) != Some(Provider::Gcp) || pci.gpus.len() != 8 {
         return None;
     }
     let devices = &snapshot.devices.as_ref()?.value;
