@@ -179,9 +179,9 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
 /// The most that fell within [`ONE_BLOW`] of each other.
 fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
     let with = |start: &&Finding| -> Vec<&'a Finding> {
-        let mut with = down.to_vec();
-        with.retain(|other| (start.since..=start.since.plus(ONE_BLOW)).contains(&other.since));
-        with
+        let blow = start.since..=start.since.plus(ONE_BLOW);
+        let with = down.iter().filter(|other| blow.contains(&other.since));
+        with.copied().collect()
     };
     let most = down.iter().map(with).max_by_key(Vec::len);
     most.unwrap_or_default()

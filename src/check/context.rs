@@ -243,9 +243,8 @@ impl<'a> Context<'a> {
         let number = || {
             let on_bus = &self.pci()?.gpus;
             let listed = self.gpudirect()?.gpus.iter();
-            let mut listed: Vec<_> = listed
-                .filter_map(|gpu| gpu.pci.parse::<Bdf>().ok())
-                .collect();
+            let listed = listed.filter_map(|gpu| gpu.pci.parse::<Bdf>().ok());
+            let mut listed: Vec<_> = listed.collect();
             listed.sort();
             let is_it = |gpu: &Bdf| gpu.to_string() == address || gpu.slot() == address;
             let number = on_bus.iter().position(is_it)?;

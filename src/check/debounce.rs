@@ -155,9 +155,8 @@ impl Debouncer {
     pub fn has_faults(&self) -> bool {
         let counts = |entry: &Entry| entry.candidate.weight == Weight::Verdict;
         let stands = |entry: &Entry| !matches!(entry.phase, Phase::Cleared);
-        self.entries
-            .values()
-            .any(|entry| stands(entry) && counts(entry))
+        let mut entries = self.entries.values();
+        entries.any(|entry| stands(entry) && counts(entry))
     }
 
     /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;

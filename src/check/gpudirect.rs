@@ -246,9 +246,8 @@ fn falls_back(
     if facts.arch.as_deref() != Some("aarch64") || !is_grace(facts, pci) {
         return None;
     }
-    let gpus: Vec<_> = (pci.gpu_functions())
-        .map(|(_, gpu)| &gpu.iommu_group)
-        .collect();
+    let groups = pci.gpu_functions().map(|(_, gpu)| &gpu.iommu_group);
+    let gpus: Vec<_> = groups.collect();
     let direct = pci.functions.values().filter(|of| of.id == DATA_DIRECT);
     if gpus.is_empty() || direct.into_iter().any(|of| gpus.contains(&&of.iommu_group)) {
         return None;
@@ -282,9 +281,8 @@ fn is_grace(facts: &GpuDirectFacts, pci: &PciFacts) -> bool {
         let number = word.strip_prefix("GH").or_else(|| word.strip_prefix("GB"));
         number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let mut models = (facts.gpus.iter())
-        .filter_map(|gpu| gpu.model.as_deref())
-        .peekable();
+    let models = (facts.gpus.iter()).filter_map(|gpu| gpu.model.as_deref());
+    let mut models = models.peekable();
     if models.peek().is_some() {
         return models.any(|model| model.split_whitespace().any(superchip));
     }

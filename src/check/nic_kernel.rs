@@ -9,6 +9,11 @@ check!(nic_kernel, run);
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
+/// The firmware's word that it failed.
+const FAILED: &[Note] = &[Note::HeartbeatLost, Note::DeviceError];
+/// What ends trouble with a cable.
+const PLUGGED: &[Note] = &[Note::CablePlugged];
+const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
 
 /// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
 struct Rule(Reason, &'static [Note], &'static [Note], When);
@@ -28,13 +33,7 @@ const RULES: &[Rule] = {
     use Note::*;
     use When::*;
     &[
-        // The firmware's word that it failed.
-        Rule(
-            "NicHealthCompromised",
-            &[HeartbeatLost, DeviceError],
-            OVER,
-            Always,
-        ),
+        Rule("NicHealthCompromised", FAILED, OVER, Always),
         // A recovery or reset that does not end: the port stays down.
         Rule("NicHealthCompromised", &[RecoveryStarted], OVER, StillDown),
         Rule("NicFatalError", &[FatalSensor], OVER, Always),
@@ -42,18 +41,8 @@ const RULES: &[Rule] = {
         Rule("NicCommandTimeout", &[CommandTimeout], OVER, Always),
         Rule("NicQueueTimeout", &[QueueTimeout], OVER, Always),
         Rule("NicTemperature", &[Temperature], &[Cooled], Always),
-        Rule(
-            "NicModuleFault",
-            &[ModuleFault, ModulePower],
-            &[CablePlugged],
-            Used,
-        ),
-        Rule(
-            "NicCableUnplugged",
-            &[CableUnplugged],
-            &[CablePlugged, LinkUp],
-            UsedAndLive,
-        ),
+        Rule("NicModuleFault", &[ModuleFault, ModulePower], PLUGGED, Used),
+        Rule("NicCableUnplugged", &[CableUnplugged], LINKED, UsedAndLive),
         Rule("NicPower", &[Power], &[], Always),
     ]
 };

@@ -45,11 +45,10 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
             Reading::Absent if least.is_some() => None,
             _ => return None,
         };
-        if let Some(rate) = rate
-            && least.is_none_or(|(least, _)| rate < least)
-        {
-            least = Some((rate, name));
-        }
+        let known = least
+            .into_iter()
+            .chain(rate.map(|rate| (rate, name.as_str())));
+        least = known.min_by_key(|(rate, _)| *rate);
     }
     least
 }

@@ -24,9 +24,8 @@ struct Standing<'a> {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let gpus = context.history.kernel.gpus.iter();
-    let gpus: Vec<(&String, &GpuLog, Vec<Standing<'_>>)> = gpus
-        .map(|(slot, gpu)| (slot, gpu, standing(context, slot, gpu)))
-        .collect();
+    let gpus = gpus.map(|(slot, gpu)| (slot, gpu, standing(context, slot, gpu)));
+    let gpus: Vec<(&String, &GpuLog, Vec<Standing<'_>>)> = gpus.collect();
     let storms = storms(context, gpus.iter().flat_map(|(_, _, standing)| standing));
     let mut found = Vec::new();
     for (slot, gpu, standing) in &gpus {
@@ -58,13 +57,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Standing<'a>> {
     let policy = &context.policy.xid;
     let codes = gpu.xids.iter().filter(|(code, _)| **code != RECOVERY_CODE);
-    let all: Vec<Standing<'a>> = codes
-        .map(|(code, log)| Standing {
-            code: *code,
-            log,
-            ruling: ruling(context, (slot, gpu), *code, log),
-        })
-        .collect();
+    let all = codes.map(|(code, log)| Standing {
+        code: *code,
+        log,
+        ruling: ruling(context, (slot, gpu), *code, log),
+    });
+    let all: Vec<Standing<'a>> = all.collect();
     // And no further serious Xid came for a while.
     let cleared = taken_back(context, slot, gpu).filter(|cleared| {
         let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;

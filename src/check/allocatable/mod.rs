@@ -137,14 +137,13 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
 /// Every resource for RDMA and GPUs that the Node tells, with what there is of it.
 pub fn resources(context: &Context<'_>) -> Vec<Resource> {
     let resources = context.offer.into_iter().flat_map(|offer| &offer.resources);
-    resources
-        .map(|(name, offered)| Resource {
-            name: name.clone(),
-            allocatable: offered.allocatable,
-            capacity: offered.capacity,
-            devices: present(context, name, offered.size()).and_then(Present::exactly),
-        })
-        .collect()
+    let counted = resources.map(|(name, offered)| Resource {
+        name: name.clone(),
+        allocatable: offered.allocatable,
+        capacity: offered.capacity,
+        devices: present(context, name, offered.size()).and_then(Present::exactly),
+    });
+    counted.collect()
 }
 
 #[cfg(test)]

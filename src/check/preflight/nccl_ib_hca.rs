@@ -279,9 +279,8 @@ fn describe(layer: LinkLayer, rate: u64) -> String {
 /// and of excluding the others.
 fn list_of(wanted: &[Port<'_>], all: &[Port<'_>]) -> String {
     let is_in = |ports: &[Port<'_>], port: &Port<'_>| ports.iter().any(|one| key(one) == key(port));
-    let others: Vec<Port<'_>> = (all.iter().copied())
-        .filter(|port| !is_in(wanted, port))
-        .collect();
+    let mut others = all.to_vec();
+    others.retain(|port| !is_in(wanted, port));
     // The port is named if other ports of the device are not meant.
     let names = |ports: &[Port<'_>]| {
         let is_whole = |name: &str| {
