@@ -124,6 +124,9 @@ impl Attribute {
     }
 }
 
+/// Of the values of the rails alike and the rail's own: what it should have, and whether they prove it.
+pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
+
 /// The rails whose value of an attribute is observed, to judge each of them by all.
 pub struct OfRails<'c, 'a> {
     row: &'c Row,
@@ -141,9 +144,8 @@ pub struct Row {
     /// What is said of it but by the memory and the peers. The memory's value is the best of this boot,
     /// where the history keeps one.
     pub said: fn(&Context<'_>, &PortView<'_>) -> Sources,
-    /// What one should have by the values of the rails alike and its own, and whether they prove it: [`best`]
-    /// or [`most`].
-    pub peers: fn(&[u64], u64) -> Option<(u64, bool)>,
+    /// What the rails alike show that one of them should have: [`best`] or [`most`].
+    pub peers: OfPeers,
     /// Share of what is expected that is enough.
     pub enough: fn(&Context<'_>) -> f64,
     /// The value for people: `200 Gb/s`.
