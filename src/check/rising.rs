@@ -70,7 +70,7 @@ impl<'a, 'p> Counters<'a, 'p> {
         }
     }
 
-    /// A counter or statistic, when its like were last sampled, and the moment to judge it by.
+    /// A counter or statistic, when its group was last sampled, and the moment to judge it by.
     fn track(&self, name: &str) -> (Option<&'a Track>, (Option<Millis>, Millis)) {
         match name.strip_prefix("eth.") {
             Some(name) => (self.port.statistic(name), self.statistics),
