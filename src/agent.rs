@@ -344,7 +344,7 @@ impl Node {
         let snapshot = self.sampler.snapshot(Some(wall));
         let look = Look::Watching { full_window };
         let mut report = self.evaluator.evaluate(snapshot, look);
-        self.tcp = report.profile.gpudirect_tcp();
+        self.tcp = report.profile.shape.and_then(|shape| shape.gpudirect_tcp);
         let now = report.snapshot.at;
         if facts.found_tainted == Some(true) && !self.node_seen {
             self.hold.adopt(now);

@@ -2,7 +2,7 @@
 //! one line with one remedy; what follows from it is listed below it, and counts for the verdict as before.
 
 use super::debounce::worst_first;
-use super::{Finding, Reason, ReasonDoc, Status, Weight};
+use super::{Finding, Reason, ReasonDoc, Status, Weight, apart};
 use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
 use serde::Deserialize;
@@ -134,7 +134,8 @@ fn cause(
                 other.reason == *reason
                     && other.weight >= finding.weight
                     && elsewhere.shares(place, rule.scope)
-                    && (rule.scope != Scope::Moment || near(finding.since, other.since))
+                    && (rule.scope != Scope::Moment
+                        || apart(finding.since, other.since) <= ONE_BLOW)
             })
         })
     })
@@ -175,16 +176,12 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     found
 }
 
-fn near(one: Millis, other: Millis) -> bool {
-    one.since(other).max(other.since(one)) <= ONE_BLOW
-}
-
 /// The most that fell within [`ONE_BLOW`] of each other.
 fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
     let with = |start: &&Finding| -> Vec<&'a Finding> {
-        let mut with = down.to_vec();
-        with.retain(|other| other.since >= start.since && near(start.since, other.since));
-        with
+        let blow = start.since..=start.since.plus(ONE_BLOW);
+        let with = down.iter().filter(|other| blow.contains(&other.since));
+        with.copied().collect()
     };
     let most = down.iter().map(with).max_by_key(Vec::len);
     most.unwrap_or_default()

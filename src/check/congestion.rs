@@ -2,7 +2,7 @@
 
 use super::pfc::{dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
-use super::rising::{Counters, counters_of};
+use super::rising::{Counters, Rise, counters_of};
 use super::{Action, Candidate, Context, Reason, Weight};
 use crate::observe::track::Track;
 use std::time::Duration;
@@ -31,9 +31,16 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
         let counters = Counters::of(context, port);
-        let (sent, ignored) = (policy.notifications, policy.notifications_ignored);
-        found.extend(counters.judge("CongestionNotifications", sent));
-        found.extend(counters.judge("CongestionNotificationsIgnored", ignored));
+        for (reason, limit) in [
+            ("CongestionNotifications", policy.notifications),
+            (
+                "CongestionNotificationsIgnored",
+                policy.notifications_ignored,
+            ),
+        ] {
+            let say = |rise: &Rise<'_>| counters.candidate(reason, rise, &rise.text());
+            found.extend(counters.judge(reason, counters_of(reason), limit, say));
+        }
         found.extend(drops(&counters));
         if port.port.netdev.is_some() {
             found.extend(pause(&counters));
@@ -90,12 +97,10 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         };
         // PFC that was switched off takes the statistic with it.
         let share = share(track).filter(|_| track.last_at().as_ref() == read_at)?;
-        let (reason, raise_after) = if share > policy.storm {
-            ("PfcStorm", policy.storm_raise_after)
-        } else if share > policy.pressure {
-            ("PfcPressure", policy.pressure_raise_after)
-        } else {
-            return None;
+        let (reason, raise_after) = match share {
+            share if share > policy.storm => ("PfcStorm", policy.storm_raise_after),
+            share if share > policy.pressure => ("PfcPressure", policy.pressure_raise_after),
+            _ => return None,
         };
         // Clocks differ a little, and an interface may pause for its priorities at once.
         let share = share.min(1.0);
@@ -130,13 +135,13 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
 fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     let found = STORM_EVENTS.iter().find_map(|(name, weight)| {
-        let rise = counters.above(std::slice::from_ref(name), limit)?;
+        let rise = counters.above(&[*name], limit)?;
         let found = counters.candidate("PauseStormEvent", &rise, &rise.text());
         Some(found.weighing(counters.port.weight().min(*weight)))
     });
     found.or_else(|| {
         let names: Vec<&str> = STORM_EVENTS.iter().map(|(name, _)| *name).collect();
-        counters.unseen("PauseStormEvent", &names, limit)
+        counters.unseen("PauseStormEvent", &names, limit, false)
     })
 }
 
@@ -145,15 +150,14 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let context = counters.context;
     let policy = &context.policy.congestion;
     let dropped = |reason: Reason, names: &[&str], limit: Limit| {
-        let Some(rise) = counters.above(names, limit) else {
-            return counters.unseen(reason, names, limit);
-        };
-        let (by, span, name) = (rise.by, rise.span(), rise.name);
-        let message = match name {
-            "port_xmit_discards" => format!("{by} packets could not be sent within {span}"),
-            _ => format!("{by} packets dropped within {span} ({name})"),
-        };
-        Some(counters.candidate(reason, &rise, &message))
+        counters.judge(reason, names, limit, |rise| {
+            let (by, span) = (rise.by, rise.span());
+            let message = match rise.name {
+                "port_xmit_discards" => format!("{by} packets could not be sent within {span}"),
+                name => format!("{by} packets dropped within {span} ({name})"),
+            };
+            counters.candidate(reason, rise, &message)
+        })
     };
     let unsent = dropped("PortDrops", &["port_xmit_discards"], policy.discards);
     let mut found = Vec::from_iter(unsent);
@@ -199,21 +203,21 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
         return (expected == LosslessExpectation::Lossless)
             .then(|| say(counters, "PfcNotEnabled", "PFC is on for no priority"));
     }
-    let minute = |name: String| counters.by(&[name], MINUTE);
-    let rdma = minute("eth.rx_vport_rdma_unicast_bytes".into());
+    let minute = |name: &str| counters.by(&[name], MINUTE);
+    let rdma = minute("eth.rx_vport_rdma_unicast_bytes");
     if rdma < SOME_TRAFFIC {
         return None;
     }
     let by_priority =
-        (0..8u8).map(|priority| (priority, minute(format!("eth.prio{priority}.rx_bytes"))));
+        (0..8u8).map(|priority| (priority, minute(&format!("eth.prio{priority}.rx_bytes"))));
     let (priority, bytes) = by_priority.max_by_key(|(_, bytes)| *bytes)?;
     let carries_roce = (bytes as f64) >= rdma as f64 * CARRIES_ROCE;
     if !carries_roce || has(enabled, priority) {
         return None;
     }
-    let losses = minute(format!("eth.prio{priority}.rx_discards"))
-        + minute("hw.packet_seq_err".into())
-        + minute("hw.out_of_sequence".into());
+    let losses = minute(&format!("eth.prio{priority}.rx_discards"))
+        + minute("hw.packet_seq_err")
+        + minute("hw.out_of_sequence");
     // Without losses it may be meant so, unless configuration says that it must not be.
     if losses == 0 && expected == LosslessExpectation::Auto {
         return None;

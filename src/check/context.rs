@@ -58,6 +58,7 @@ impl<'a> Context<'a> {
         policy: &'a Policy,
         now: Millis,
     ) -> Self {
+        let ports = PortView::all(snapshot, roles, (now, policy.stale_after.0));
         let mut context = Context {
             snapshot,
             history,
@@ -68,11 +69,9 @@ impl<'a> Context<'a> {
             profile: None,
             offer: None,
             check: ("", Timing::default()),
-            ports: Rc::default(),
+            ports: ports.map(|port| port.with_past(history)).collect(),
             gpudirect_verdict: Rc::default(),
         };
-        let ports = PortView::all(snapshot, roles, (now, policy.stale_after.0));
-        context.ports = ports.map(|port| port.with_past(history)).collect();
         context.gpudirect_verdict = Rc::new(gpudirect::verdict(&context));
         context
     }
@@ -104,12 +103,8 @@ impl<'a> Context<'a> {
             message: message.into(),
             remedy: doc.remedy().to_string(),
             action: doc.action,
-            evidence: BTreeMap::new(),
-            since: Millis::default(),
-            caused_by: None,
-            expected: None,
             timing,
-            unseen: false,
+            ..Candidate::default()
         }
     }
 
@@ -127,14 +122,12 @@ impl<'a> Context<'a> {
         reasons: &[Reason],
         is_unread: impl Fn(&PortView<'_>) -> bool,
     ) -> Vec<Candidate> {
-        let rails = self.rails().filter(|rail| is_unread(rail));
-        rails
-            .flat_map(|rail| {
-                reasons
-                    .iter()
-                    .map(|reason| self.unseen(reason, rail.key.to_string()))
-            })
-            .collect()
+        let mut unseen = Vec::new();
+        for rail in self.rails().filter(|rail| is_unread(rail)) {
+            let of = |reason: &Reason| self.unseen(reason, rail.key.to_string());
+            unseen.extend(reasons.iter().map(of));
+        }
+        unseen
     }
 
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
@@ -152,7 +145,7 @@ impl<'a> Context<'a> {
             message += &format!("; at the other end: {neighbor}");
         }
         let mut found = (self.candidate(reason, about, message))
-            .with_some("neighbor", neighbor.map(ToString::to_string));
+            .with("neighbor", neighbor.map(ToString::to_string));
         if !port.rail {
             found.weight = Weight::Notice;
             found.status = found.status.min(Status::Degraded);
@@ -198,36 +191,20 @@ impl<'a> Context<'a> {
     /// The value, unless it is older than `stale_after` because its source is stalled or failing. A
     /// source that simply has a long interval keeps its value.
     pub fn fresh<T>(&self, stamp: &'a Stamped<T>, source: &str, subject: &str) -> Option<&'a T> {
-        self.is_fresh(stamp, source, subject)
-            .then_some(&stamp.value)
+        let is_fresh = self.is_fresh(stamp.at, source, subject);
+        is_fresh.then_some(&stamp.value)
     }
 
-    /// The same, but as of the last sample where the source has stalled or fails: what was judged
-    /// then stays, and nothing is made of a window that slides over no data.
-    pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
-        let sampled = at.map(|at| Stamped { at, value: () });
-        let stale = sampled.filter(|stamp| !self.is_fresh(stamp, source, subject));
-        Context {
-            now: stale.map_or(self.now, |stamp| stamp.at),
-            ..self.clone()
-        }
+    /// The moment to judge by what was last sampled `at`: now, or that very moment where the source has
+    /// stalled or fails. What was judged then stays, and nothing is made of a window that slides over no data.
+    pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Millis {
+        let stale = at.filter(|at| !self.is_fresh(*at, source, subject));
+        stale.unwrap_or(self.now)
     }
 
-    /// As of the last sample of a port's counters.
-    pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
-        let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
-        self.as_of(at, "counters", &port.key.device.0)
-    }
-
-    /// As of the last sample of a network device's statistics.
-    pub fn as_of_ethtool(&self, netdev: &str) -> Context<'a> {
-        let at = self.snapshot.ethtool.get(netdev).map(|stamp| stamp.at);
-        self.as_of(at, "ethtool", netdev)
-    }
-
-    fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
+    fn is_fresh(&self, at: Millis, source: &str, subject: &str) -> bool {
         let (of, stale_after) = ((source, subject), self.policy.stale_after.0);
-        self.snapshot.is_fresh(stamp.at, of, self.now, stale_after)
+        self.snapshot.is_fresh(at, of, self.now, stale_after)
     }
 
     /// A network device's facts, unless too old.
@@ -266,9 +243,8 @@ impl<'a> Context<'a> {
         let number = || {
             let on_bus = &self.pci()?.gpus;
             let listed = self.gpudirect()?.gpus.iter();
-            let mut listed: Vec<_> = listed
-                .filter_map(|gpu| gpu.pci.parse::<Bdf>().ok())
-                .collect();
+            let listed = listed.filter_map(|gpu| gpu.pci.parse::<Bdf>().ok());
+            let mut listed: Vec<_> = listed.collect();
             listed.sort();
             let is_it = |gpu: &Bdf| gpu.to_string() == address || gpu.slot() == address;
             let number = on_bus.iter().position(is_it)?;
@@ -295,9 +271,12 @@ impl<'a> Context<'a> {
 }
 
 impl Candidate {
-    /// With one more thing seen.
+    /// With one more thing seen; nothing is added where it is `None`.
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
-        self.evidence.insert(name.to_string(), value.into());
+        let value = value.into();
+        if !value.is_null() {
+            self.evidence.insert(name.to_string(), value);
+        }
         self
     }
 
@@ -313,14 +292,6 @@ impl Candidate {
         self.action = action;
         self.remedy = remedy.into();
         self
-    }
-
-    /// With one more thing, where it was seen.
-    pub fn with_some(self, name: &str, value: Option<impl Into<serde_json::Value>>) -> Self {
-        match value {
-            Some(value) => self.with(name, value),
-            None => self,
-        }
     }
 
     /// With another weight than the reason's own.

@@ -29,7 +29,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         };
         let candidate = context.of_port("CounterSaturated", port, message);
         let candidate = candidate.with("counters", stuck.join(" "));
-        found.push(candidate.with_some("end_of_first", end));
+        found.push(candidate.with("end_of_first", end));
     }
     found
 }

@@ -16,7 +16,7 @@
 //!   [`Candidate::unseen`], which is not shown, for one reason. Only an operator who accepts the
 //!   machine as it is ([`Debouncer::accept`]) lets it clear.
 
-use super::{Candidate, Finding, Reason, Status, Timing, Weight};
+use super::{Candidate, Finding, Reason, Status, Weight};
 use crate::settings_macro::section;
 use crate::units::{Millis, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -123,7 +123,6 @@ impl Debouncer {
         let present = candidates.into_iter().map(|of| (Identity::of(&of), of));
         let mut present: BTreeMap<Identity, Candidate> = present.collect();
 
-        let settings = self.settings.clone();
         self.entries.retain(|id, entry| {
             let seen = match present.remove(id) {
                 Some(candidate) => {
@@ -135,7 +134,7 @@ impl Debouncer {
                 None if unseen.contains(id) || (!id.unknown && is_blind(&blind, id)) => Seen::Blind,
                 None => Seen::Absent,
             };
-            entry.step(seen, passed, now, &settings)
+            entry.step(seen, passed, now, &self.settings)
         });
         self.admit(present, now);
 
@@ -156,9 +155,8 @@ impl Debouncer {
     pub fn has_faults(&self) -> bool {
         let counts = |entry: &Entry| entry.candidate.weight == Weight::Verdict;
         let stands = |entry: &Entry| !matches!(entry.phase, Phase::Cleared);
-        self.entries
-            .values()
-            .any(|entry| stands(entry) && counts(entry))
+        let mut entries = self.entries.values();
+        entries.any(|entry| stands(entry) && counts(entry))
     }
 
     /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;
@@ -210,24 +208,25 @@ impl Debouncer {
 impl Entry {
     /// Moves on by one step; false when there is nothing left to remember.
     fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
+        let window_start = now.minus(settings.flap_window.duration());
+        while self.clears.front().is_some_and(|at| *at < window_start) {
+            self.clears.pop_front();
+        }
         // Only time between two like sightings has been seen; what lies next to a blind one has not.
         let counted = match self.last == seen {
             true => passed,
             false => Duration::ZERO,
         };
         self.last = seen;
-        let timing = self.candidate.timing;
+        let clear_after = self.clear_after(settings);
         match (&mut self.phase, seen) {
             (Phase::Cleared, Seen::Present) => {
                 self.since = now;
-                let stood = Duration::ZERO;
-                self.phase = Phase::Pending { stood };
-                self.raise_if(timing.raise_after.is_zero(), now);
+                self.stands(Duration::ZERO, now);
             }
             (Phase::Pending { stood }, Seen::Present) => {
-                *stood += counted;
-                let due = *stood >= timing.raise_after;
-                self.raise_if(due, now);
+                let stood = *stood + counted;
+                self.stands(stood, now);
             }
             (Phase::Pending { .. }, Seen::Absent) => self.phase = Phase::Cleared,
             (Phase::Raised { gone, .. }, Seen::Present) => *gone = None,
@@ -235,7 +234,7 @@ impl Entry {
                 let gone_for = gone.map_or(Duration::ZERO, |gone| gone + counted);
                 *gone = Some(gone_for);
                 let held = now.since(*at) >= settings.hold.duration();
-                if held && gone_for >= clear_after(timing, &self.clears, now, settings) {
+                if held && gone_for >= clear_after {
                     self.phase = Phase::Cleared;
                     self.clears.push_back(now);
                     // More would not change the factor.
@@ -246,36 +245,52 @@ impl Entry {
             }
             (_, Seen::Blind) | (Phase::Cleared, Seen::Absent) => {}
         }
-        let window_start = now.minus(settings.flap_window.duration());
-        while self.clears.front().is_some_and(|at| *at < window_start) {
-            self.clears.pop_front();
-        }
         !(matches!(self.phase, Phase::Cleared) && self.clears.is_empty())
     }
 
     /// How much longer the same sightings must go on until it is raised or clears.
     fn wait(&self, now: Millis, settings: &Hysteresis) -> Option<Duration> {
-        let timing = self.candidate.timing;
         match (&self.phase, self.last) {
             (Phase::Pending { stood }, Seen::Present) => {
-                Some(timing.raise_after.saturating_sub(*stood))
+                Some(self.candidate.timing.raise_after.saturating_sub(*stood))
             }
             (Phase::Raised { at, gone }, Seen::Absent) => {
-                let gone = (*gone)?;
-                let clear_after = clear_after(timing, &self.clears, now, settings);
                 let held = settings.hold.duration().saturating_sub(now.since(*at));
-                Some(clear_after.saturating_sub(gone).max(held))
+                Some(
+                    self.clear_after(settings)
+                        .saturating_sub((*gone)?)
+                        .max(held),
+                )
             }
             _ => None,
         }
     }
 
-    fn raise_if(&mut self, due: bool, now: Millis) {
-        if due {
-            self.phase = Phase::Raised {
+    /// Has stood so long: it is raised, or waits.
+    fn stands(&mut self, stood: Duration, now: Millis) {
+        self.phase = match stood >= self.candidate.timing.raise_after {
+            true => Phase::Raised {
                 at: now,
                 gone: None,
-            };
+            },
+            false => Phase::Pending { stood },
+        };
+    }
+
+    /// How long it must be gone: the more often it cleared of late, the longer. One that clears at once and
+    /// comes again is held first, so that there is something to lengthen.
+    fn clear_after(&self, settings: &Hysteresis) -> Duration {
+        let clear_after = self.candidate.timing.clear_after;
+        let beyond = (self.clears.len() as u32).checked_sub(settings.flap_count);
+        let factor = match beyond.filter(|_| settings.flap_count > 0) {
+            Some(beyond) => 2u32.saturating_pow(beyond.saturating_add(1)),
+            None => 1,
+        };
+        match factor.min(settings.flap_max_factor.max(1)) {
+            1 => clear_after,
+            factor => clear_after
+                .max(settings.hold.duration())
+                .saturating_mul(factor),
         }
     }
 
@@ -290,36 +305,6 @@ impl Entry {
 
 fn is_blind(blind: &BTreeSet<(&'static str, String)>, id: &Identity) -> bool {
     blind.contains(&(id.check, id.key.clone())) || blind.contains(&(id.check, WHOLE_NODE.into()))
-}
-
-/// How long a finding must be gone. One that clears at once and comes again is held first, so that there is
-/// something to lengthen.
-fn clear_after(
-    timing: Timing,
-    clears: &VecDeque<Millis>,
-    now: Millis,
-    settings: &Hysteresis,
-) -> Duration {
-    match flap_factor(clears, now, settings) {
-        1 => timing.clear_after,
-        factor => timing
-            .clear_after
-            .max(settings.hold.duration())
-            .saturating_mul(factor),
-    }
-}
-
-/// How many times longer clearing takes.
-fn flap_factor(clears: &VecDeque<Millis>, now: Millis, settings: &Hysteresis) -> u32 {
-    let window_start = now.minus(settings.flap_window.duration());
-    let recent = clears.iter().filter(|at| **at >= window_start).count();
-    let recent = u32::try_from(recent).unwrap_or(u32::MAX);
-    match recent.checked_sub(settings.flap_count) {
-        Some(beyond) if settings.flap_count > 0 => 2u32
-            .saturating_pow(beyond.saturating_add(1))
-            .min(settings.flap_max_factor.max(1)),
-        _ => 1,
-    }
 }
 
 /// Believes everything at once: for `selvage check`, which looks once and cannot wait. But what has to

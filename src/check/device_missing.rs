@@ -24,8 +24,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = vanished_devices(context);
     found.extend(remembered_rails(context));
     found.extend(missing_rails(context));
-    found.extend(gpus(context));
-    found.extend(dead_functions(context));
+    if let Some(pci) = context.pci() {
+        found.extend(gpus(context, pci));
+        found.extend(dead_functions(context, pci));
+    }
     // What the log says of a GPU is why it has no driver.
     let dead = dead_by_log::gpus(context);
     let named = |gpu: &Candidate| dead.iter().any(|dead| dead.subject == gpu.subject);
@@ -171,10 +173,8 @@ fn went_with_all(context: &Context<'_>, seen: &SeenDevice) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
     let went = |of: &SeenDevice| of.missed > 0 || of.appeared >= seen.gone_since;
-    let (count, all) = rails.fold((0, true), |(count, all), (_, of)| {
-        (count + 1, all && went(of))
-    });
-    count >= 2 && all
+    let rails: Vec<bool> = rails.map(|(_, of)| went(of)).collect();
+    rails.len() >= 2 && !rails.contains(&false)
 }
 
 /// Rails of before the restart that were up, or that the machine's shape has, and have not been seen
@@ -262,10 +262,7 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     Some(on_its_way(context, &gone, found))
 }
 
-fn gpus(context: &Context<'_>) -> Vec<Candidate> {
-    let Some(pci) = context.pci() else {
-        return Vec::new();
-    };
+fn gpus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let gone = (context.history.gpus.iter())
         .filter(|(_, seen)| is_gone(context, seen.missed, seen.gone_since));
     let vanished = gone.map(|(address, seen)| {
@@ -388,12 +385,7 @@ fn gpus_not_on_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     .collect()
 }
 
-fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
-    let policy = &context.policy.device_missing;
-    let Some(pci) = context.pci() else {
-        return Vec::new();
-    };
-    let ports = context.ports();
+fn dead_functions(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (address, function) in &pci.functions {
         let is_unread = matches!(function.config_dead, Reading::Failed(_));
@@ -402,7 +394,7 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         }
         let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);
         let is_at = |port: &&PortView<'_>| port.address().as_ref() == Some(address);
-        let nic = (ports.iter().filter(is_at)).max_by_key(|port| port.rail);
+        let nic = (context.ports().iter().filter(is_at)).max_by_key(|port| port.rail);
         let (reason, subject, weight) = if gpu {
             ("GpuFellOff", address.clone(), Weight::Verdict)
         } else if let Some(port) = nic {
@@ -426,7 +418,7 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
         let about = (key, subject);
         let mut candidate = (context.candidate(reason, about, message))
             .weighing(weight)
-            .raised_after(policy.dead_raise_after.0)
+            .raised_after(context.policy.device_missing.dead_raise_after.0)
             .with("address", address.as_str());
         if weight == Weight::Notice {
             candidate.status = Status::Degraded;

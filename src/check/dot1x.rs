@@ -33,8 +33,8 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
         .raised_after(hold.saturating_mul(attempts))
         .with("netdev", name)
         .with("dot1x", told)
-        .with_some("method", facts.method.as_deref())
-        .with_some("evidence", evidence);
+        .with("method", facts.method.as_deref())
+        .with("evidence", evidence);
     candidate.remedy = candidate.remedy.replace(SOME_INTERFACE, name);
     if evidence.is_none() {
         (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);

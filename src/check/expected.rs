@@ -127,13 +127,12 @@ impl Attribute {
 /// Of the values of the rails alike and the rail's own: what it should have, and whether they prove it.
 pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
 
-/// Rails with their values of one attribute.
-pub type OfRails<'c, 'a> = Vec<(&'c PortView<'a>, u64)>;
-
-/// The values of the rails that are like one, that one with them.
-pub fn of_peers(port: &PortView<'_>, all: &OfRails<'_, '_>) -> Vec<u64> {
-    let alike = all.iter().filter(|(other, _)| peers::alike(port, other));
-    alike.map(|(_, value)| *value).collect()
+/// The rails whose value of an attribute is observed, to judge each of them by all.
+pub struct OfRails<'c, 'a> {
+    row: &'c Row,
+    context: &'c Context<'a>,
+    /// Rails with their values.
+    pub values: Vec<(&'c PortView<'a>, u64)>,
 }
 
 /// An attribute of a rail that is up.
@@ -202,79 +201,77 @@ pub const fn row(
 }
 
 impl Row {
-    /// What the rail falls short of, if its value is observed and expected to be higher. `all`: what the
-    /// rails show, by [`Row::of_rails`].
-    pub fn shortfall(
-        &self,
-        context: &Context<'_>,
-        port: &PortView<'_>,
-        all: &OfRails<'_, '_>,
-    ) -> Option<Shortfall> {
-        let observed = (self.observed)(context, port)?;
+    /// The rails whose value is observed.
+    pub fn of_rails<'c, 'a>(&'c self, context: &'c Context<'a>) -> OfRails<'c, 'a> {
+        let value = |rail| Some((rail, (self.observed)(context, rail)?));
+        OfRails {
+            row: self,
+            context,
+            values: context.rails().filter_map(value).collect(),
+        }
+    }
+}
+
+impl OfRails<'_, '_> {
+    /// The values of the rails that are like one, that one with them.
+    pub fn of_peers(&self, port: &PortView<'_>) -> Vec<u64> {
+        let alike = (self.values.iter()).filter(|(other, _)| peers::alike(port, other));
+        alike.map(|(_, value)| *value).collect()
+    }
+
+    /// What a port falls short of, if its value is observed and expected to be higher.
+    pub fn shortfall(&self, port: &PortView<'_>) -> Option<Shortfall> {
+        let (row, context) = (self.row, self.context);
+        let observed = (row.observed)(context, port)?;
         // Without the PCI bus, or with a NIC of unknown make, which ports are rails is a guess.
         let sure_of_role = || {
             let mut ports = context.ports().iter();
             context.snapshot.pci.is_some() && ports.all(peers::is_of_known_make)
         };
         // Most often all show the same, and no rail is compared with another.
-        let differs = all.iter().any(|(_, value)| *value != observed);
-        let peers = (differs).then(|| (self.peers)(&of_peers(port, all), observed));
-        let said = (self.said)(context, port);
+        let differs = self.values.iter().any(|(_, value)| *value != observed);
+        let peers = (differs).then(|| (row.peers)(&self.of_peers(port), observed));
+        let said = (row.said)(context, port);
         let of_rail = |(_, sure): &(u64, Sure)| port.rail && (*sure != Sure::Yes || sure_of_role());
         let sources = Sources {
             configured: said.configured.filter(|_| port.rail),
             shape: said.shape.filter(of_rail),
-            remembered: remembered(context, port, self.of.name).max(said.remembered),
+            remembered: remembered(context, port, row.of.name).max(said.remembered),
             peers: (peers.flatten()).map(|(value, proof)| (value, proof && sure_of_role())),
         };
-        self.of
-            .shortfall(observed, (self.enough)(context), &sources)
+        (row.of).shortfall(observed, (row.enough)(context), &sources)
     }
 
-    /// The rails whose value is observed.
-    pub fn of_rails<'c, 'a>(&self, context: &'c Context<'a>) -> OfRails<'c, 'a> {
-        let value = |rail| Some((rail, (self.observed)(context, rail)?));
-        context.rails().filter_map(value).collect()
+    /// The finding, if a port falls short.
+    pub fn judge(&self, port: &PortView<'_>) -> Option<Candidate> {
+        Some(self.candidate(port, self.shortfall(port)?))
     }
 
-    /// The finding, if the rail falls short.
-    pub fn judge(
-        &self,
-        context: &Context<'_>,
-        port: &PortView<'_>,
-        all: &OfRails<'_, '_>,
-    ) -> Option<Candidate> {
-        let short = self.shortfall(context, port, all)?;
-        Some(self.candidate(context, port, short))
+    /// The findings of the rails that fall short.
+    pub fn judge_all(&self) -> Vec<Candidate> {
+        let rails = self.values.iter();
+        rails.filter_map(|(rail, _)| self.judge(rail)).collect()
     }
 
     /// The finding for a shortfall.
-    pub fn candidate(
-        &self,
-        context: &Context<'_>,
-        port: &PortView<'_>,
-        short: Shortfall,
-    ) -> Candidate {
-        let (observed, expected) = ((self.text)(short.observed), (self.text)(short.expected));
+    pub fn candidate(&self, port: &PortView<'_>, short: Shortfall) -> Candidate {
+        let (row, context) = (self.row, self.context);
+        let (observed, expected) = ((row.text)(short.observed), (row.text)(short.expected));
+        let name = (context.profile).map_or("this machine", Profile::name);
         let because = match short.because {
             Because::Configured => "as configured".to_string(),
-            Because::Shape => {
-                let name = (context.profile).map_or("this machine", Profile::name);
-                match short.proof {
-                    true => format!("as every {name} has"),
-                    false => format!("which a {name} can have"),
-                }
-            }
+            Because::Shape if short.proof => format!("as every {name} has"),
+            Because::Shape => format!("which a {name} can have"),
             Because::Remembered => "as it had earlier".to_string(),
             Because::Peers => "as rails alike have".to_string(),
         };
         let message = format!(
             "{} {} {observed}, expected {expected}, {because}",
-            port.subject, self.verb
+            port.subject, row.verb
         );
         let found = context.of_port(short.reason, port, message);
-        let found = found.with(self.evidence, (self.value)(short.observed));
-        short.found(found, (self.value)(short.expected))
+        let found = found.with(row.evidence, (row.value)(short.observed));
+        short.found(found, (row.value)(short.expected))
     }
 }
 
@@ -311,6 +308,18 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Adds the findings of the odd ones among the rails that are `asked`, where nothing is said of them yet.
+    pub fn judge_others(
+        &self,
+        context: &Context<'_>,
+        asked: impl Fn(&PortView<'_>) -> bool,
+        found: &mut Vec<Candidate>,
+    ) {
+        let mut odd = self.judge(context, asked);
+        odd.retain(|odd| !found.iter().any(|worse| worse.key == odd.key));
+        found.extend(odd);
+    }
+
     /// The findings of the odd ones among the rails that are `asked`. Each value is built once: most
     /// often all are the same, and no rail is compared with another.
     pub fn judge(
@@ -353,17 +362,13 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
         let is_first = first.is_none_or(|first| first == layer as u64);
         (is_first && layer != LinkLayer::Unspecified).then_some((LINK_LAYER, layer as u64))
     };
-    let of_active = |rail: &PortView<'_>| -> Vec<(&'static str, u64)> {
-        (rows.iter())
-            .filter_map(|row| Some((row.of.name, (row.observed)(context, rail)?)))
-            .chain([(UP, 1)])
-            .chain(layer(rail))
-            .collect()
-    };
     let rails = context.rails().map(|rail| {
         let mut values = vec![(RAIL, 1)];
         if rail.is_active() {
-            values.extend(of_active(rail));
+            let observed = |row: &&Row| Some((row.of.name, (row.observed)(context, rail)?));
+            values.extend(rows.iter().filter_map(observed));
+            values.push((UP, 1));
+            values.extend(layer(rail));
         }
         Seen {
             part: rail.key.to_string(),
@@ -372,20 +377,19 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
             values,
         }
     });
+    let without_identity = |name: &str, value: Option<(&'static str, u64)>| Seen {
+        part: name.into(),
+        identity: String::new(),
+        name: name.into(),
+        values: Vec::from_iter(value),
+    };
     let pci = context.pci();
-    let driven = |gpu: &String| pci.is_some_and(|pci| is_driven(pci, gpu));
-    let gpus = context.gpus().into_iter().map(|gpu| Seen {
-        values: Vec::from_iter(driven(&gpu).then_some((DRIVEN, 1))),
-        identity: String::new(),
-        name: gpu.clone(),
-        part: gpu,
-    });
-    let count = pci.map(|pci| Seen {
-        part: GPUS.into(),
-        identity: String::new(),
-        name: GPUS.into(),
-        values: vec![(GPUS, pci.gpus.len() as u64)],
-    });
+    let driven = |gpu: &str| {
+        pci.is_some_and(|pci| is_driven(pci, gpu))
+            .then_some((DRIVEN, 1))
+    };
+    let gpus = (context.gpus().into_iter()).map(|gpu| without_identity(&gpu, driven(&gpu)));
+    let count = pci.map(|pci| without_identity(GPUS, Some((GPUS, pci.gpus.len() as u64))));
     rails.chain(gpus).chain(count).collect()
 }
 

@@ -6,8 +6,6 @@ use crate::units::span_text;
 
 check!(gds, run);
 
-const UNREADABLE: Reason = "GdsUnreadable";
-
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let expected = context.policy.expect.gds;
     let policy = &context.policy.gds;
@@ -17,19 +15,17 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     };
     if expected {
         let facts = context.gpudirect();
-        let loaded = facts.and_then(|facts| {
-            let modules = facts.modules.value();
-            let listed = modules.map(|all| all.contains_key("nvidia_fs"));
-            match (listed, &facts.nvidia_fs) {
-                (Some(true), _) | (_, Reading::Value(_)) => Some(true),
-                (Some(false), _) | (None, Reading::Absent) => Some(false),
-                _ => None,
-            }
-        });
-        let said = match loaded {
-            Some(true) => None,
-            Some(false) => Some(("GdsMissing", "nvidia-fs is expected, but not loaded")),
-            None => Some((UNREADABLE, "whether nvidia-fs is loaded cannot be read")),
+        let modules = facts.and_then(|facts| facts.modules.value());
+        let listed = modules.map(|all| all.contains_key("nvidia_fs"));
+        let missing = ("GdsMissing", "nvidia-fs is expected, but not loaded");
+        let unreadable = (
+            "GdsUnreadable",
+            "whether nvidia-fs is loaded cannot be read",
+        );
+        let said = match (listed, facts.map(|facts| &facts.nvidia_fs)) {
+            (Some(true), _) | (_, Some(Reading::Value(_))) => None,
+            (Some(false), _) | (None, Some(Reading::Absent)) => Some(missing),
+            _ => Some(unreadable),
         };
         found.extend(said.map(|(reason, message)| say(reason, "module", message.into())));
     }

@@ -62,8 +62,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         |rail: &&PortView<'_>| rail.is_roce() && rail.is_active() && rail.port.netdev.is_some();
     let rails = context.rails().filter(judged);
     let kinds = GIDS.of_rails(context);
-    let judge = |rail| judge(context, rail, &kinds);
-    let mut found: Vec<Candidate> = rails.filter_map(judge).collect();
+    let judged = rails.filter_map(|rail| judge(context, rail, &kinds));
+    let mut found: Vec<Candidate> = judged.collect();
     let by_addresses = ["GidLost", "NoRoceV2Gid", "OnlyLinkLocalGid"];
     found.extend(context.unseen_on_rails(&by_addresses, |rail| {
         let in_part = |table: &GidTable| !table.complete && best_of_v2(table) < 2;
@@ -89,16 +89,17 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
         return Some(say("GidsUnreadable", message));
     }
     let kind = best_kind(context, port).filter(|_| table.complete)?;
-    GIDS.judge(context, port, kinds).or_else(|| match kind {
-        0 => {
-            let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
-            Some(say("NoRoceV2Gid", message).with("gids", all))
-        }
-        1 => {
-            let message = format!("{subject} has link-local RoCE v2 addresses only");
-            Some(say("OnlyLinkLocalGid", message).with("gids", all))
-        }
-        _ => None,
+    kinds.judge(port).or_else(|| {
+        let none = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
+        let (reason, message) = match kind {
+            0 => ("NoRoceV2Gid", none),
+            1 => (
+                "OnlyLinkLocalGid",
+                format!("{subject} has link-local RoCE v2 addresses only"),
+            ),
+            _ => return None,
+        };
+        Some(say(reason, message).with("gids", all))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::observe::gpudirect::GpuDirectFacts;
-use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
+use crate::observe::pci::{DATA_DIRECT, PciFacts};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use serde::Serialize;
@@ -60,16 +60,14 @@ pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectV
     if loaded.is_none() {
         why.push("whether the NVIDIA driver is loaded cannot be read".into());
     }
-    let without = match devices.iter().all(|device| device.is_gvnic()) {
-        _ if devices.is_empty() => Some((Path::None, "no RDMA device found")),
-        true => Some((
-            Path::Unknown,
-            "GPUDirect-TCPX(O) is the daemon's and the plugin's in the pod; no file of the node tells",
-        )),
-        false => None,
-    };
-    if let Some((path, because)) = without {
-        why.push(because.into());
+    if devices.is_empty() {
+        why.push("no RDMA device found".into());
+        let path = Path::None;
+        return GpuDirectVerdict { path, why };
+    }
+    if devices.iter().all(|device| device.is_gvnic()) {
+        why.push("GPUDirect-TCPX(O) is the daemon's and the plugin's in the pod; no file of the node tells".into());
+        let path = Path::Unknown;
         return GpuDirectVerdict { path, why };
     }
     let dmabuf = dmabuf(facts, devices, &mut why);
@@ -213,33 +211,21 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor.parse().ok()?))
 }
 
-/// PCI functions of NVIDIA's GPUs.
-pub(super) fn nvidia_gpus<'a>(context: &Context<'a>) -> Vec<&'a PciFunction> {
-    let gpus = (context.pci().into_iter()).flat_map(PciFacts::gpu_functions);
-    let gpus = gpus.map(|(_, function)| function);
-    gpus.filter(|gpu| gpu.id.starts_with("10de:")).collect()
-}
-
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
 pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     let Some(facts) = context.gpudirect() else {
         return GpuDirectVerdict::of(Path::Unknown, "the GPU driver's files were not read");
     };
-    if driver_loaded(facts) == Some(false)
-        && !context.gpus().is_empty()
-        && nvidia_gpus(context).is_empty()
-    {
+    let mut gpus = (context.pci().into_iter()).flat_map(PciFacts::gpu_functions);
+    let has_nvidias = gpus.any(|(_, gpu)| gpu.id.starts_with("10de:"));
+    if driver_loaded(facts) == Some(false) && !context.gpus().is_empty() && !has_nvidias {
         let others = "the GPUs are not NVIDIA's; of others' drivers no file is read";
         return GpuDirectVerdict::of(Path::Unknown, others);
     }
     let ports = context.ports();
     let any_rail = ports.iter().any(|port| port.rail);
-    let mut devices: Vec<&RdmaDevice> = Vec::new();
-    for port in ports.iter().filter(|port| port.rail || !any_rail) {
-        if !devices.iter().any(|device| device.key == port.device.key) {
-            devices.push(port.device);
-        }
-    }
+    let judged = ports.iter().filter(|port| port.rail || !any_rail);
+    let devices: Vec<&RdmaDevice> = judged.map(|port| port.device).collect();
     let verdict = judge_path(facts, &devices);
     match (verdict.path, falls_back(context, facts, &devices)) {
         (Path::Dmabuf, Some(why)) => GpuDirectVerdict::of(Path::Unknown, why),
@@ -260,17 +246,15 @@ fn falls_back(
     if facts.arch.as_deref() != Some("aarch64") || !is_grace(facts, pci) {
         return None;
     }
-    let group = |address: String| Some(&pci.functions.get(&address)?.iommu_group);
-    let gpus: Vec<_> = (pci.gpu_functions())
-        .map(|(_, gpu)| &gpu.iommu_group)
-        .collect();
+    let groups = pci.gpu_functions().map(|(_, gpu)| &gpu.iommu_group);
+    let gpus: Vec<_> = groups.collect();
     let direct = pci.functions.values().filter(|of| of.id == DATA_DIRECT);
     if gpus.is_empty() || direct.into_iter().any(|of| gpus.contains(&&of.iommu_group)) {
         return None;
     }
     let apart = |device: &&&RdmaDevice| {
-        let own = device.pci.and_then(|at| group(at.to_string()));
-        own.is_some_and(|own| !gpus.contains(&own))
+        let own = device.pci.and_then(|at| pci.functions.get(&at.to_string()));
+        own.is_some_and(|own| !gpus.contains(&&own.iommu_group))
     };
     let nic = devices.iter().find(apart)?;
     let (major, _) = leading_version(&facts.driver.value()?.version)?;
@@ -297,9 +281,8 @@ fn is_grace(facts: &GpuDirectFacts, pci: &PciFacts) -> bool {
         let number = word.strip_prefix("GH").or_else(|| word.strip_prefix("GB"));
         number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let mut models = (facts.gpus.iter())
-        .filter_map(|gpu| gpu.model.as_deref())
-        .peekable();
+    let models = (facts.gpus.iter()).filter_map(|gpu| gpu.model.as_deref());
+    let mut models = models.peekable();
     if models.peek().is_some() {
         return models.any(|model| model.split_whitespace().any(superchip));
     }

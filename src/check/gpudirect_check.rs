@@ -5,6 +5,7 @@ use super::expected::is_driven;
 use super::gpudirect::{Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::roles::kind;
+use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
@@ -68,10 +69,8 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
                 .filter(|(_, gpu)| is_his(gpu) && !gives_away(gpu.driver.as_deref()))
                 .map(|(address, _)| address.to_string())
                 .collect();
-            let some = gpus
-                .iter()
-                .any(|gpu| is_driven(pci, gpu) || facts.lists(gpu));
-            if gpus.is_empty() || (some && !absent) {
+            let is_had = |gpu: &String| is_driven(pci, gpu) || facts.lists(gpu);
+            if gpus.is_empty() || (gpus.iter().any(is_had) && !absent) {
                 return None;
             }
             let what = match absent {
@@ -163,15 +162,11 @@ fn judge_iommu(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidat
 
 fn judge_acs(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate> {
     let pci = own_pci(context, facts)?;
-    let above = |address: &String| pci.functions.get(address)?.parent.clone();
     let mut bridges: BTreeSet<String> = BTreeSet::new();
     for address in endpoints(context) {
-        // A path is a few bridges long; the bound is against a tree that loops.
-        let path = std::iter::successors(above(&address), above).take(16);
-        bridges.extend(path.filter(|bridge| {
-            let bridge = pci.functions.get(bridge);
-            bridge.is_some_and(|bridge| bridge.acs_redirect == Reading::Value(true))
-        }));
+        let above = upwards(pci, &address).skip(1);
+        let redirect = above.filter(|(_, bridge)| bridge.acs_redirect == Reading::Value(true));
+        bridges.extend(redirect.map(|(bridge, _)| bridge.clone()));
     }
     if let Reading::Value(nvidia_fs) = &facts.nvidia_fs {
         bridges.extend(nvidia_fs.acs_bridges.iter().cloned());

@@ -81,10 +81,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (what, _) = (WRONG.iter().zip(wrong)).find(|(_, wrong)| *wrong)?;
     let policy = &context.policy.retransmission;
     let counters = Counters::of(context, port);
-    let retries = counters.above(
-        &["hw.req_transport_retries_exceeded"],
-        policy.retries_exceeded,
-    );
+    let exceeded = ["hw.req_transport_retries_exceeded"];
+    let retries = counters.above(&exceeded, policy.retries_exceeded);
     let breaks = retries.or_else(|| counters.above(&["hw.local_ack_timeout_err"], policy.timeout));
     let (subject, subnets) = (&port.subject, facts.subnets.join(", "));
     let message = format!("{subject} is in {subnets} with other rails, and {what}");
@@ -94,8 +92,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("arp_ignore", facts.arp_ignore?)
         .with("arp_announce", facts.arp_announce?)
         .with("rp_filter", facts.rp_filter?)
-        .with_some("increase", breaks.as_ref().map(|rise| rise.by));
-    Some(found.with_some("counter", breaks.map(|rise| rise.name)))
+        .with("increase", breaks.as_ref().map(|rise| rise.by));
+    Some(found.with("counter", breaks.map(|rise| rise.name)))
 }
 
 #[cfg(test)]

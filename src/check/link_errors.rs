@@ -61,11 +61,13 @@ fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
 /// link up. Firmware that does not count what it receives: a link carries symbols all the time, so
 /// its rate tells.
 fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration) -> Option<f64> {
-    let sampled = context.as_of_ethtool(port.port.netdev.as_deref()?);
+    let netdev = port.port.netdev.as_deref()?;
+    let sampled = context.snapshot.ethtool.get(netdev).map(|sample| sample.at);
+    let now = context.as_of(sampled, "ethtool", netdev);
     let settled = context.policy.link_errors.settle.0;
     let since = port.last_edge().map(|edge| edge.plus(settled));
-    let within = since.map_or(within, |since| within.min(sampled.now.since(since)));
-    let window = Window::last(within, sampled.now);
+    let within = since.map_or(within, |since| within.min(now.since(since)));
+    let window = Window::last(within, now);
     let rise = |name| port.statistic(name)?.increase(window);
     let corrected = rise("rx_corrected_bits_phy")?;
     let enough = context.policy.link_errors.ratio_within.0 / 2;
@@ -97,7 +99,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         let (names, most) = (counters_of(reason), limit.more_than);
         let rise = counters.most(names, limit.within.0, settled);
         let Some(rise) = rise.filter(|rise| rise.by > most) else {
-            return counters.unseen_for_good(reason, names, limit);
+            return counters.unseen(reason, names, limit, true);
         };
         let message = format!("{}; more than {most} is too much", rise.text());
         let found = counters.candidate(reason, &rise, &message);

@@ -41,7 +41,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let found = (context.of_port(reason, port, message))
         .with("flaps", count)
         .with("within_seconds", limit.within.0.as_secs());
-    Some(found.with_some("last_edge_seconds_ago", ago))
+    Some(found.with("last_edge_seconds_ago", ago))
 }
 
 #[cfg(test)]

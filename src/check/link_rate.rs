@@ -57,9 +57,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
     if port.rail
         && let Some(why) = unreadable(context, port)
     {
-        let rails = context.rails().collect::<Vec<_>>();
         let read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.rate.value().is_some());
-        let blind = port.link.is_some() && !rails.iter().any(|rail| read(rail));
+        let blind = port.link.is_some() && !context.rails().any(read);
         let message = format!("rate of {} is not known: {why}", port.subject);
         let found = context.of_port("RateUnreadable", port, message);
         return Some(found.weighing(Weight::counting_if(blind)));
@@ -71,7 +70,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
     let infiniband = port.rail && port.is_infiniband();
     let four_lanes = infiniband && !port.device.is_multi_plane();
     let one_lane = four_lanes && own_lanes == Some(1) && port.judged_rate().is_some();
-    let short = RATE.shortfall(context, port, rates);
+    let short = rates.shortfall(port);
     if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
         let of_active = |other: &PortView<'_>| other.judged_rate().and(lanes(other));
         let most_lanes = peers::among(context, port, of_active).into_iter().max();
@@ -82,9 +81,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
             Because::Shape if !short.proof => short.reason = "RateBelowNominal",
             _ => {}
         }
-        let found = RATE.candidate(context, port, short);
-        let found = found.with_some("lanes", own_lanes.filter(|_| fewer));
-        return Some(found.with_some("peer_lanes", most_lanes.filter(|_| fewer)));
+        let found = rates.candidate(port, short);
+        let found = found.with("lanes", own_lanes.filter(|_| fewer));
+        return Some(found.with("peer_lanes", most_lanes.filter(|_| fewer)));
     }
     one_lane.then(|| {
         let message = format!("{} runs on 1 lane of 4", port.subject);

@@ -7,8 +7,8 @@ use super::expected::{
 };
 use super::nic_kernel::is_resetting;
 use super::peers;
-use super::profile::{Profile, Sure};
-use super::roles::kind;
+use super::profile::{CLOUD_LINKS, Profile, Sure};
+use super::roles::kind::{self, layer_name};
 use super::{Action, Candidate, Context, PortView, Reason, Status, Weight, word};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
@@ -25,7 +25,6 @@ check!(link_state, run);
 const SM_CHANGED: Reason = "SubnetManagerChanged";
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports();
     let has_state = |port: &PortView<'_>| !port.is_efa() && !port.is_in_a_pod();
     let known =
         |port: &PortView<'_>| port.device.pci_id.is_some() && port.device.board_id.is_some();
@@ -41,7 +40,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable
     }));
-    for port in ports {
+    for port in context.ports() {
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         if !has_state(port) {
             let blind = port.is_efa() && port.state().is_none();
@@ -53,7 +52,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judged);
         found.extend(another_layer(context, port));
         found.extend(dot1x::judge(context, port));
-        found.extend(judge_bond(context, port, ports));
+        found.extend(judge_bond(context, port));
     }
     found.extend(subnet_manager_away(context));
     found.extend(unlisted_ports(context));
@@ -91,7 +90,14 @@ fn is_switched_off(port: &PortView<'_>) -> bool {
 
 fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let after = context.policy.link_state.unknown_raise_after.0;
-    let found = context.of_port("StateUnreadable", port, unreadable(port));
+    let why = match port.link.map(|link| &link.state) {
+        None => "it was not read, or its last reading is too old to go by",
+        Some(Reading::Failed(_)) => "reading it fails",
+        Some(Reading::Absent | Reading::NotObservable) => "the kernel does not tell it",
+        Some(Reading::Value(_)) => "the kernel gives a state without a name",
+    };
+    let message = format!("state of {} is not known: {why}", port.subject);
+    let found = context.of_port("StateUnreadable", port, message);
     port.rail.then(|| found.raised_after(after))
 }
 
@@ -120,8 +126,8 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("state", word(&state))
         .with("phys_state", word(&phys_state(port)))
         .with("evidence", evidence)
-        .with_some("netdev", name)
-        .with_some("operstate", netdev.and_then(|of| of.operstate.as_deref()))
+        .with("netdev", name)
+        .with("operstate", netdev.and_then(|of| of.operstate.as_deref()))
         .expecting("up", proven.because);
     if port.address().is_some_and(|at| is_resetting(context, &at)) {
         found.status = found.status.min(Status::Degraded);
@@ -132,8 +138,8 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         (found.status, found.weight) = (Status::Degraded, Weight::Notice);
     }
     if reason == "LinkDown" {
-        if let Some(remedy) = context.profile.and_then(Profile::remedy_for_links) {
-            found = found.fix(Action::CallProvider, remedy);
+        if context.profile.is_some_and(Profile::is_of_a_cloud) {
+            found = found.fix(Action::CallProvider, CLOUD_LINKS);
         }
         found = dot1x::explain(port, found);
     }
@@ -441,14 +447,6 @@ pub const LAYER: Shared = Shared {
     alike: peers::alike_but_for_the_layer,
 };
 
-fn layer_name(layer: LinkLayer) -> Option<&'static str> {
-    match layer {
-        LinkLayer::Infiniband => Some("InfiniBand"),
-        LinkLayer::Ethernet => Some("Ethernet"),
-        LinkLayer::Unspecified => None,
-    }
-}
-
 /// A port in another mode than it had: healthy on its own and useless here.
 fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (was, is) = (remembered(context, port, LINK_LAYER)?, port.port.link_layer);
@@ -461,26 +459,12 @@ fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     Some(found.expecting(was, Because::Remembered))
 }
 
-fn unreadable(port: &PortView<'_>) -> String {
-    let why = match port.link.map(|link| &link.state) {
-        None => "it was not read, or its last reading is too old to go by",
-        Some(Reading::Failed(_)) => "reading it fails",
-        Some(Reading::Absent | Reading::NotObservable) => "the kernel does not tell it",
-        Some(Reading::Value(_)) => "the kernel gives a state without a name",
-    };
-    format!("state of {} is not known: {why}", port.subject)
-}
-
-fn judge_bond(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    ports: &[PortView<'_>],
-) -> Vec<Candidate> {
+fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let legs = context.bond_legs(port.netdev.filter(|_| port.is_active()));
     // A leg with an RDMA port of its own is judged as that port.
     let own = |leg: &String| {
         let is = |of: &PortView<'_>| of.port.netdev.as_ref() == Some(leg);
-        is(port) || !ports.iter().any(is)
+        is(port) || !context.ports().iter().any(is)
     };
     let is_down =
         |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);

@@ -49,7 +49,6 @@ pub mod nccl_suspect;
 mod neighbor;
 mod nic_kernel;
 pub mod no_fabric;
-mod overrides;
 mod partition;
 mod pcie_link;
 mod peers;
@@ -77,7 +76,7 @@ pub use port::PortView;
 pub use reason_docs::{ReasonDoc, verdict_docs};
 
 use crate::units::Millis;
-use profile::Profile;
+use profile::{CLOUD_CABLES, Profile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -164,6 +163,11 @@ pub fn word(value: &impl Serialize) -> String {
     }
 }
 
+/// How far two moments are apart.
+fn apart(a: Millis, b: Millis) -> Duration {
+    a.since(b).max(b.since(a))
+}
+
 /// How long to look before believing, as the debounce machine takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
@@ -178,7 +182,7 @@ pub type Reason = &'static str;
 
 /// What a check says of this moment, before any waiting; and the same once it has been believed.
 #[must_use]
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Finding {
     /// The check's id, such as `link_state`.
     pub check: &'static str,
@@ -315,9 +319,9 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
 /// In a cloud, only the provider reseats a cable.
 fn for_the_provider(context: &Context<'_>, found: Candidate) -> Candidate {
     let of_a_cable = matches!(found.action, Action::ReseatCable | Action::ReplaceCable);
-    match context.profile.and_then(Profile::remedy_for_cables) {
-        Some(remedy) if of_a_cable => found.fix(Action::CallProvider, remedy),
-        _ => found,
+    match of_a_cable && context.profile.is_some_and(Profile::is_of_a_cloud) {
+        true => found.fix(Action::CallProvider, CLOUD_CABLES),
+        false => found,
     }
 }
 

@@ -6,9 +6,7 @@ use super::{Candidate, Context, PortView};
 check!(mtu, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let all = ROCE_MTU.of_rails(context);
-    let judge = |rail| ROCE_MTU.judge(context, rail, &all);
-    let mut found: Vec<Candidate> = context.rails().filter_map(judge).collect();
+    let mut found = ROCE_MTU.of_rails(context).judge_all();
     found.extend(context.unseen_on_rails(&["MtuReduced"], |rail| {
         rail.is_roce() && rail.may_be_linked() && mtu(context, rail).is_none()
     }));

@@ -2,9 +2,9 @@
 //! in a row say about the node.
 
 use super::nccl::{Fallback, NcclVerdict, Network};
-use super::nccl_daemon::{self, DaemonTrouble};
+use super::nccl_daemon::DaemonTrouble;
 use super::nccl_pods::NoRdma;
-use super::nccl_suspect::{AT_ONCE, Suspect};
+use super::nccl_suspect::Suspect;
 use super::policy::JobEffect;
 use super::{Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
@@ -16,7 +16,8 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-check!(nccl_jobs, run, AT_ONCE);
+// Believed at once: it rests on lines in a log.
+check!(nccl_jobs, run, Timing::default());
 
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -181,11 +182,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         if !wrong || !said.may(&container.key.namespace, &container.key.uid) {
             continue;
         }
-        let counts = container.of_job && policy.fallback == JobEffect::Degraded;
-        let weight = Weight::counting_if(counts);
         if verdict.tcp_fallback == Fallback::Yes {
-            let mut candidate =
-                of_container(context, "NcclTcpFallback", container).weighing(weight);
+            let counts = container.of_job && policy.fallback == JobEffect::Degraded;
+            let mut candidate = of_container(context, "NcclTcpFallback", container);
+            candidate.weight = Weight::counting_if(counts);
             if let Some(remedy) = verdict.remedies.first() {
                 candidate.remedy.clone_from(remedy);
             }
@@ -214,10 +214,8 @@ fn rail(context: &Context<'_>, jobs: &Jobs, port: &PortView<'_>) -> Option<Candi
     let first = errors.first()?;
     let lines = (errors.iter()).fold(0u64, |sum, (_, of)| sum.saturating_add(of.lines));
     let id = (port.key.to_string(), port.subject.clone());
-    let names: Vec<&str> = (errors.iter().take(4))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let (device, names) = (&port.device.name, names.join(", "));
+    let names = errors.iter().take(4).map(|(name, _)| name.as_str());
+    let (device, names) = (&port.device.name, names.collect::<Vec<_>>().join(", "));
     let message = format!("jobs report RDMA errors on {device}: {names}");
     let candidate = context.candidate("NcclRailErrors", id, message);
     let candidate = candidate.with("containers", errors.len());
@@ -226,38 +224,40 @@ fn rail(context: &Context<'_>, jobs: &Jobs, port: &PortView<'_>) -> Option<Candi
 
 /// Pods without RDMA, and with a daemon missing or down.
 fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
+    let about = |reason, (kind, subject): (&str, &String), message: &str, remedy: &str| {
+        let found = context.candidate(reason, (format!("{kind} {subject}"), subject), message);
+        let action = found.action;
+        found.fix(action, remedy)
+    };
     let mut said = FairShare::default();
-    let no_rdma =
-        (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
+    let no_rdma = (jobs.no_rdma.iter()).filter(|pod| said.may_of(&pod.subject));
     let no_rdma = no_rdma.map(|pod| {
-        let id = (format!("pod {}", pod.subject), &pod.subject);
-        let found = Candidate {
-            remedy: pod.remedy.clone(),
-            ..context.candidate(nccl_pods::REASON, id, &pod.message)
-        };
+        let found = about(
+            nccl_pods::REASON,
+            ("pod", &pod.subject),
+            &pod.message,
+            &pod.remedy,
+        );
         let found = found.with("gpus", pod.gpus);
         found.with("resource", pod.resource.as_str())
     });
     let mut found: Vec<Candidate> = no_rdma.collect();
     let mut said = FairShare::default();
-    let troubles = jobs.daemon_troubles.iter();
-    let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
+    let troubles = (jobs.daemon_troubles.iter()).filter(|pod| said.may_of(&pod.subject));
     found.extend(troubles.map(|pod| {
-        let (reason, timing) = match &pod.daemon {
-            None => (nccl_daemon::MISSING, AT_ONCE),
-            Some(_) => (nccl_daemon::DOWN, A_WHILE),
-        };
-        let id = (format!("daemon {}", pod.subject), &pod.subject);
+        let found = about(
+            pod.reason,
+            ("daemon", &pod.subject),
+            &pod.message,
+            &pod.remedy,
+        );
         let (container, state) = pod.daemon.clone().unzip();
-        let found = Candidate {
-            remedy: pod.remedy.clone(),
-            ..context.candidate(reason, id, &pod.message)
-        };
-        let found = found
-            .with_some("daemon", container)
-            .with_some("state", state)
-            .with("gpus", pod.gpus);
-        Candidate { timing, ..found }
+        let found = found.with("daemon", container).with("state", state);
+        let mut found = found.with("gpus", pod.gpus);
+        if pod.daemon.is_some() {
+            found.timing = A_WHILE;
+        }
+        found
     }));
     found
 }
@@ -282,11 +282,12 @@ impl FairShare {
             *count <= most
         })
     }
-}
 
-/// The namespace in `namespace/pod`.
-fn namespace(subject: &str) -> &str {
-    subject.split('/').next().unwrap_or_default()
+    /// The same of `namespace/pod`.
+    fn may_of(&mut self, subject: &str) -> bool {
+        let namespace = subject.split('/').next().unwrap_or_default();
+        self.may(namespace, subject)
+    }
 }
 
 /// Containers whose logs name the port's device, or one of its GIDs, in an error; each with its errors.
@@ -325,8 +326,8 @@ fn of_container(context: &Context<'_>, reason: Reason, container: &ContainerVerd
         .with("causes", causes.join(", "))
         .with("lines", lines.join(" | "))
         .with("via", via)
-        .with_some("job", job.map(|job| format!("{} {}", job.kind, job.name)))
-        .with_some("nranks", verdict.nranks)
+        .with("job", job.map(|job| format!("{} {}", job.kind, job.name)))
+        .with("nranks", verdict.nranks)
 }
 
 #[cfg(test)]

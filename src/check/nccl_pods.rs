@@ -45,9 +45,8 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
         return None;
     }
     let with_gpus = || (pod.containers.iter()).filter(|(_, container)| container.gpus > 0);
-    let gpus = with_gpus().fold(0u64, |sum, (_, container)| {
-        sum.saturating_add(container.gpus)
-    });
+    let counts = with_gpus().map(|(_, container)| container.gpus);
+    let gpus = counts.fold(0, u64::saturating_add);
     if gpus == 0 || with_gpus().any(|(_, container)| wants_sockets(&container.env)) {
         return None;
     }

@@ -13,9 +13,9 @@ use crate::units::Millis;
 use evidence::{evidence, rate_text};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-check!(nccl_suspect, run, AT_ONCE);
+// Believed at once: it rests on what was seen for long enough.
+check!(nccl_suspect, run, Timing::default());
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let all = context.jobs.iter().flat_map(|jobs| jobs.suspects.values());
@@ -26,13 +26,6 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     });
     found.collect()
 }
-
-/// Findings that are believed at once: each rests on what was seen for long enough, or on lines in a
-/// log.
-pub(super) const AT_ONCE: Timing = Timing {
-    raise_after: Duration::ZERO,
-    clear_after: Duration::ZERO,
-};
 
 /// RDMA ports that move less than this share of the threshold do not carry a job's traffic.
 const MOVES_SHARE: f64 = 0.01;
@@ -130,8 +123,7 @@ pub fn judge(
         let since = since.or(pod.from).unwrap_or(pod.at);
         suspect.above_since = Some(since);
         let stood = pod.at.since(since);
-        let seconds = stood.as_secs().into();
-        suspect.evidence.insert("for_seconds".into(), seconds);
+        (suspect.evidence).insert("for_seconds".into(), stood.as_secs().into());
         if stood < policy.suspect_after.0 {
             (suspect.state, suspect.reason) = (State::Unknown, "Watching".into());
         } else {
@@ -156,7 +148,6 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
             "none of its processes is visible: it has ended, or the agent lacks the node's PID namespace (hostPID)",
         );
     }
-    #[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
     let threshold = policy.suspect_bytes_per_second as f64;
     if let PodQps::Known(owned) = &pod.qps
         && owned.rc + owned.other > 0
@@ -191,75 +182,73 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
 /// A pod that moves much by TCP: suspect, unless queue pairs may be its own or none could be.
 fn by_tcp(node: &NodeRdma, pod: &PodTraffic, moved: &Moved) -> Opinion {
     let rate = rate_text(moved.tcp.total());
-    let (reason, why) = if let Some(why) = &node.unknown {
-        ("RdmaUnknown", format!("; RDMA devices are unknown: {why}"))
-    } else if node.exclusive == Some(true) {
-        let why = "; RDMA devices are bound to network namespaces (exclusive mode), and its own are not visible from here";
-        ("ExclusiveDevices", why.into())
-    } else if node.devices.is_empty() {
-        let why = "; this node has no RDMA device to use instead";
-        ("NoRdmaDevice", why.into())
-    } else {
-        match &pod.qps {
-            PodQps::NotListed => ("NotListed", "; queue pairs were not listed".into()),
-            PodQps::Unknown(why) => {
-                let why = format!("; whether it owns queue pairs is unknown: {why}");
-                ("QueuePairsUnknown", why)
-            }
-            PodQps::Known(owned) if owned.datagram > 0 => {
-                let why = format!(
-                    ", and owns {} datagram queue pairs: which of the two carries its data is unknown",
-                    owned.datagram
-                );
-                ("DatagramOnly", why)
-            }
-            PodQps::Known(_) => {
-                let (processes, way) = (pod.processes, one_way(moved));
-                let whose = match (pod.pod.alone, pod.pod.gpus) {
-                    (true, _) => "on a host with GPUs and no other job".to_string(),
-                    (false, gpus) => format!("with {gpus} GPUs"),
-                };
-                let message = format!(
-                    "{processes} processes {whose} move {rate} by TCP and own no RDMA queue pair{way}"
-                );
-                return (State::Suspect, "TcpOnly", message);
-            }
-        }
+    let unknown = |reason, why: &str| {
+        let message = format!("it moves {rate} by TCP{why}");
+        (State::Unknown, reason, message)
     };
-    (
-        State::Unknown,
-        reason,
-        format!("it moves {rate} by TCP{why}"),
-    )
+    if let Some(why) = &node.unknown {
+        return unknown("RdmaUnknown", &format!("; RDMA devices are unknown: {why}"));
+    }
+    if node.exclusive == Some(true) {
+        let why = "; RDMA devices are bound to network namespaces (exclusive mode), and its own are not visible from here";
+        return unknown("ExclusiveDevices", why);
+    }
+    if node.devices.is_empty() {
+        let why = "; this node has no RDMA device to use instead";
+        return unknown("NoRdmaDevice", why);
+    }
+    match &pod.qps {
+        PodQps::NotListed => unknown("NotListed", "; queue pairs were not listed"),
+        PodQps::Unknown(why) => {
+            let why = format!("; whether it owns queue pairs is unknown: {why}");
+            unknown("QueuePairsUnknown", &why)
+        }
+        PodQps::Known(OwnedQps { datagram, .. }) if *datagram > 0 => {
+            let which = "which of the two carries its data is unknown";
+            let why = format!(", and owns {datagram} datagram queue pairs: {which}");
+            unknown("DatagramOnly", &why)
+        }
+        PodQps::Known(_) => {
+            let (processes, way) = (pod.processes, one_way(moved));
+            let whose = match (pod.pod.alone, pod.pod.gpus) {
+                (true, _) => "on a host with GPUs and no other job".to_string(),
+                (false, gpus) => format!("with {gpus} GPUs"),
+            };
+            let message = format!(
+                "{processes} processes {whose} move {rate} by TCP and own no RDMA queue pair{way}"
+            );
+            (State::Suspect, "TcpOnly", message)
+        }
+    }
 }
 
 /// A pod that owns queue pairs by which NCCL may move bytes is never a suspect.
 fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Opinion {
-    let owns = format!(
-        "owns {} queue pairs of {}",
-        owned.rc + owned.other,
-        owned.devices.join(", ")
-    );
+    let (count, devices) = (owned.rc + owned.other, owned.devices.join(", "));
+    let owns = |state, reason, how: &str| {
+        let message = format!("owns {count} queue pairs of {devices}{how}");
+        (state, reason, message)
+    };
     let above = (pod.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > threshold);
-    let (state, reason, how) = match pod.rdma_per_second {
+    match pod.rdma_per_second {
         Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => {
             let how = format!(", whose ports move {}", rate_text(rate));
-            (State::Cleared, "RdmaMoves", how)
+            owns(State::Cleared, "RdmaMoves", &how)
         }
         None => {
-            let how = "; what their ports move is not yet known".to_string();
-            (State::Unknown, "RdmaRateUnknown", how)
+            let how = "; what their ports move is not yet known";
+            owns(State::Unknown, "RdmaRateUnknown", how)
         }
         Some(_) if above => {
-            let how = ", whose ports are quiet while it moves bytes by TCP".to_string();
-            (State::Unknown, "RdmaSilent", how)
+            let how = ", whose ports are quiet while it moves bytes by TCP";
+            owns(State::Unknown, "RdmaSilent", how)
         }
-        Some(_) => {
-            let how = ", and moves little either way".to_string();
-            (State::Idle, "LittleTraffic", how)
-        }
-    };
-    (state, reason, owns + &how)
+        Some(_) => owns(
+            State::Idle,
+            "LittleTraffic",
+            ", and moves little either way",
+        ),
+    }
 }
 
 /// Little TCP; but traffic that bypasses its namespace's IP layer is not visible.

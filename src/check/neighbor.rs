@@ -33,7 +33,7 @@ fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     let found = found
         .with("was", was.to_string())
         .with("neighbor", is.to_string());
-    Some(found.with_some("seen_before_by", other))
+    Some(found.with("seen_before_by", other))
 }
 
 /// A rail; of a bond, with the leg.

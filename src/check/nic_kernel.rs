@@ -75,13 +75,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 /// `reset_takes` to come back, unless the driver says before that it failed.
 pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
     let log = context.history.kernel.devices.get(address);
-    log.is_some_and(|log| {
-        let failed = log.notes.get(&Note::DeviceError).map(|failed| failed.last);
-        recovery_began(context, log).is_some_and(|began| {
-            context.now.since(began) < context.policy.nic_kernel.reset_takes.0
-                && failed.is_none_or(|failed| failed <= began)
-        })
-    })
+    let began = log.and_then(|log| recovery_began(context, log));
+    let failed = log.and_then(|log| last_of(log, &[Note::DeviceError]));
+    let takes = context.policy.nic_kernel.reset_takes.0;
+    began.is_some_and(|began| context.now.since(began) < takes && failed <= Some(began))
 }
 
 /// When the recovery began that goes on: drivers speak of it several times on the way.
@@ -99,10 +96,15 @@ fn recovery_began(context: &Context<'_>, log: &DeviceLog) -> Option<Millis> {
     began
 }
 
-/// When one of these was last said of a device.
-fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
+/// The last of these that was said of a device.
+fn latest<'a>(log: &'a DeviceLog, notes: &[Note]) -> Option<&'a Seen> {
     let said = notes.iter().filter_map(|note| log.notes.get(note));
-    said.map(|seen| seen.last).max()
+    said.max_by_key(|seen| seen.last)
+}
+
+/// When that was.
+fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
+    Some(latest(log, notes)?.last)
 }
 
 /// Whether a NIC's firmware said that it failed, and has not recovered since.
@@ -173,11 +175,7 @@ fn judge(
     Rule(reason, notes, taken_back_by, when): &Rule,
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
-    let latest = |notes: &[Note]| -> Option<&Seen> {
-        let said = notes.iter().filter_map(|note| log.notes.get(note));
-        said.max_by_key(|seen| seen.last)
-    };
-    let said = latest(notes)?;
+    let said = latest(log, notes)?;
     if last_of(log, taken_back_by).is_some_and(|back| back >= said.last) {
         return None;
     }

@@ -20,16 +20,12 @@ const GPUS_OF_A_LARGE_SIZE: usize = 8;
 /// Whether nothing that could be a fabric is there, was there or is promised. False wherever one of
 /// these cannot be told.
 pub fn is_certain(context: &Context<'_>) -> bool {
-    let remembers = || {
-        let memory = &context.history.remembered;
-        memory.parts_with(RAIL).next().is_some()
-    };
     let grown = context.now.since(Millis(0)) >= context.policy.link_state.training_grace.0;
     grown
         && rail_keys(context.roles).next().is_none()
         && !is_promised(context)
         && bus_has_none(context)
-        && !remembers()
+        && (context.history.remembered.parts_with(RAIL).next()).is_none()
 }
 
 /// Whether configuration, the Node's resources or the machine's shape speak of rails.

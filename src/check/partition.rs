@@ -48,9 +48,8 @@ fn own_key(port: &PortView<'_>) -> Option<u16> {
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let rails = || context.rails();
     let rights = MEMBERSHIP.of_rails(context);
-    let mut found: Vec<Candidate> = rails()
+    let mut found: Vec<Candidate> = (context.rails())
         .filter_map(|rail| {
             if key(rail) == Some(0) {
                 let subject = &rail.subject;
@@ -58,19 +57,19 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
                 let found = context.of_port("NoPartition", rail, message);
                 return Some(found.with("pkey", "0x0000"));
             }
-            MEMBERSHIP.judge(context, rail, &rights)
+            rights.judge(rail)
         })
         .collect();
     let of_keys = ["NoPartition", "PartitionLimited"];
     found.extend(context.unseen_on_rails(&of_keys, |rail| {
         rail.is_infiniband() && rail.may_be_linked() && key(rail).is_none()
     }));
-    for odd in PARTITION.judge(context, |_| true) {
-        if !found.iter().any(|worse| worse.key == odd.key) {
-            found.push(odd);
-        }
-    }
-    let rights: Vec<u64> = rights.into_iter().map(|(_, rights)| rights).collect();
+    PARTITION.judge_others(context, |_| true, &mut found);
+    let rights: Vec<u64> = rights
+        .values
+        .into_iter()
+        .map(|(_, rights)| rights)
+        .collect();
     let told = found.iter().any(|found| found.weight == Weight::Verdict);
     if !told && majority(&rights) == Some(1) && rights.iter().all(|rights| *rights == 1) {
         let message = format!(

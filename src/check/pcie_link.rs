@@ -3,6 +3,7 @@
 use super::debounce::WHOLE_NODE;
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
+use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
@@ -36,28 +37,18 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
     let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
     let whole = port.device.function == Function::Physical;
     let address = port.address().filter(|_| whole && port.is_active())?;
-    let mut address = edge(pci, address);
     let mut least: Option<(u64, &str)> = None;
-    // Deeper than any machine.
-    for _ in 0..32 {
-        let Some((name, function)) = pci.functions.get_key_value(&address) else {
-            break;
-        };
+    for (name, function) in upwards(pci, edge(pci, &address)) {
         let rate = match &function.current {
             Reading::Value(link) => carries(link),
             // Above, what has no link of its own is inside the CPU or a card.
             Reading::Absent if least.is_some() => None,
             _ => return None,
         };
-        if let Some(rate) = rate
-            && least.is_none_or(|(least, _)| rate < least)
-        {
-            least = Some((rate, name));
-        }
-        match &function.parent {
-            Some(parent) => address.clone_from(parent),
-            None => break,
-        }
+        let known = least
+            .into_iter()
+            .chain(rate.map(|rate| (rate, name.as_str())));
+        least = known.min_by_key(|(rate, _)| *rate);
     }
     least
 }
@@ -67,20 +58,12 @@ const OWN_SWITCH: [&str; 3] = ["15b3:197b", "15b3:197c", "15b3:1979"];
 
 /// The function of a NIC whose link leaves the card: its own, or the upper port of the NIC's own switch.
 /// Links inside a card say nothing about its slot.
-fn edge(pci: &PciFacts, mut address: String) -> String {
-    let is_inside = |at: &&String| {
-        let above = pci.functions.get(*at);
-        above.is_some_and(|above| OWN_SWITCH.contains(&above.id.as_str()))
-    };
+fn edge<'a>(pci: &'a PciFacts, address: &'a str) -> &'a str {
+    let is_inside = |(_, above): &(_, &PciFunction)| OWN_SWITCH.contains(&above.id.as_str());
     // A switch has two ports on the way.
-    for _ in 0..2 {
-        let function = pci.functions.get(&address);
-        match (function.and_then(|function| function.parent.as_ref())).filter(is_inside) {
-            Some(parent) => address.clone_from(parent),
-            None => break,
-        }
-    }
-    address
+    let above = upwards(pci, address).skip(1).take(2);
+    let outer = above.take_while(is_inside).last();
+    outer.map_or(address, |(at, _)| at)
 }
 
 /// Usable bit/s of a link: 8b/10b at 2.5 and 5 GT/s, 128b/130b up to 32, flits above
@@ -102,7 +85,7 @@ fn slow_path(
     paths: &OfRails<'_, '_>,
 ) -> Option<Candidate> {
     let narrowest = path(context, rail);
-    if let Some(mut found) = PATH.judge(context, rail, paths) {
+    if let Some(mut found) = paths.judge(rail) {
         if let Some((_, at)) = &narrowest {
             found.message += &format!("; least at {at}");
             found = found.with("at", *at);
@@ -170,22 +153,20 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     for (address, endpoint) in endpoints(context) {
         let parent_of = |at: &str| pci.functions.get(at)?.parent.as_deref();
         let outer = match endpoint.gpu {
-            true => address.clone(),
-            false => edge(pci, address.clone()),
+            true => &address,
+            false => edge(pci, &address),
         };
-        let Some(function) = pci.functions.get(&outer) else {
+        let mut upwards = upwards(pci, outer).map(|(_, function)| function);
+        let Some(function) = upwards.next() else {
             continue;
         };
-        let above = parent_of(&outer).and_then(|at| pci.functions.get(at));
-        let link = judge_link(context, &endpoint, function, above);
+        let link = judge_link(context, &endpoint, function, upwards.next());
         let link = link.filter(|_| !pci.virtual_machine);
         let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
         let unread = function.current.value().is_none() || function.max.value().is_none();
         if unread {
-            found.extend(
-                ["PcieWidthReduced", "PcieSpeedReduced"]
-                    .map(|doc| context.unseen(doc, address.as_str())),
-            );
+            let docs = ["PcieWidthReduced", "PcieSpeedReduced"];
+            found.extend(docs.map(|doc| context.unseen(doc, address.as_str())));
         }
         found.extend(link.into_iter().chain(errors).map(|mut of| {
             of.key = format!("{address}{}", of.key);
@@ -194,15 +175,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }));
     }
     // A link below what its ends can is the better word for a slow path.
-    let told = |address: &String| {
-        let mut told = found.iter().filter(|of| !of.unseen);
-        told.any(|of| of.key == *address)
-    };
+    let told = |address: &String| found.iter().any(|of| !of.unseen && of.key == *address);
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let paths = PATH.of_rails(context);
-    let slow = |rail| slow_path(context, rail, &paths);
-    let slow: Vec<Candidate> = rails.filter_map(slow).collect();
-    found.extend(slow);
+    let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
+    found.extend(slow.collect::<Vec<_>>());
     found.extend(context.unseen_on_rails(&["PciePathTooSlow"], |rail| {
         rail.may_be_linked() && path(context, rail).is_none()
     }));
@@ -284,18 +261,12 @@ fn judge_errors(
     // Errors of a link are often counted at its upper end.
     let ends = || [Some(address), parent].into_iter().flatten();
     let subject = &endpoint.subject;
-    let counted = |severity: &str, limit: Limit| {
+    let counted = |reason: Reason, severity: &str, limit: Limit| {
         let (at, rise) = ends().find_map(|at| {
             let track = context.history.aer.get(at)?.get(severity);
             Some((at, context.above(track, limit)?))
         })?;
         let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
-        let corrected = severity == "correctable";
-        let reason = if corrected {
-            "PcieCorrectedErrors"
-        } else {
-            ERRORS
-        };
         let name = &endpoint.name;
         let message = format!("{name}: {by} {severity} PCIe errors (AER) at {at} within {span}");
         let found = context.candidate(reason, (" aer", subject), message);
@@ -315,10 +286,10 @@ fn judge_errors(
             found.with("reported_at", at).with("count", seen.count)
         })
     };
-    counted("fatal", policy.fatal)
-        .or_else(|| counted("nonfatal", policy.nonfatal))
+    counted(ERRORS, "fatal", policy.fatal)
+        .or_else(|| counted(ERRORS, "nonfatal", policy.nonfatal))
         .or_else(logged)
-        .or_else(|| counted("correctable", policy.correctable))
+        .or_else(|| counted("PcieCorrectedErrors", "correctable", policy.correctable))
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
-use super::expected::{
-    self, Attribute, PAST_AND_PEERS, PEERS, Reasons, Row, Shared, majority, of_peers, row,
-};
+use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
 use super::peers::alike;
 use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView, word};
@@ -32,7 +30,8 @@ pub const SHARED: &[Shared] = &[
             let bits = settings(context, port)?.pfc_enabled?;
             (bits != 0).then(|| format!("on for {}", list(bits)))
         },
-        ..shared("PFC", &[(PEERS, "PfcDiffers")])
+        of: Attribute::new("PFC", &[(PEERS, "PfcDiffers")]),
+        alike,
     },
     Shared {
         evidence: "trust",
@@ -42,7 +41,8 @@ pub const SHARED: &[Shared] = &[
             let trust = settings(context, port)?.trust;
             Some(word(&trust.or(mlx5.then_some(Trust::Pcp))?))
         },
-        ..shared("the trust state", &[(PEERS, "TrustDiffers")])
+        of: Attribute::new("the trust state", &[(PEERS, "TrustDiffers")]),
+        alike,
     },
     Shared {
         evidence: "dscp_map",
@@ -51,7 +51,8 @@ pub const SHARED: &[Shared] = &[
             let map = map.map(|(dscp, priority)| format!("{dscp}:{priority}"));
             Some(map.collect::<Vec<_>>().join(",")).filter(|map| !map.is_empty())
         },
-        ..shared("the DSCP map", &[(PEERS, "TrustDiffers")])
+        of: Attribute::new("the DSCP map", &[(PEERS, "TrustDiffers")]),
+        alike,
     },
     Shared {
         evidence: "ets",
@@ -62,18 +63,10 @@ pub const SHARED: &[Shared] = &[
                 dcb.ets_prio_tc?, dcb.ets_tc_bandwidth?
             ))
         },
-        ..shared("the share of each traffic class", &[(PEERS, "EtsDiffers")])
+        of: Attribute::new("the share of each traffic class", &[(PEERS, "EtsDiffers")]),
+        alike,
     },
 ];
-
-const fn shared(name: &'static str, reasons: Reasons) -> Shared {
-    Shared {
-        of: Attribute { name, reasons },
-        evidence: "",
-        observed: |_, _| None,
-        alike,
-    }
-}
 
 /// Settings come with the link, by DCBX, and are not compared before this has passed.
 const SETTLE: Duration = Duration::from_secs(60);
@@ -90,21 +83,15 @@ fn settings<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a DcbFac
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let on = ON.of_rails(context);
-    let rails = context.rails();
-    let judge = |rail| ON.judge(context, rail, &on);
-    let mut found: Vec<Candidate> = rails.filter_map(judge).collect();
+    let mut found = on.judge_all();
     let by_settings = ["PfcDiffers", "TrustDiffers"];
     found.extend(context.unseen_on_rails(&by_settings, |rail| {
         let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
         rail.is_roce() && rail.may_be_linked() && !known
     }));
-    let lossless = |rail: &PortView<'_>| majority(&of_peers(rail, &on)) == Some(1);
+    let lossless = |rail: &PortView<'_>| majority(&on.of_peers(rail)) == Some(1);
     for row in SHARED {
-        for odd in row.judge(context, lossless) {
-            if !found.iter().any(|worse| worse.key == odd.key) {
-                found.push(odd);
-            }
-        }
+        row.judge_others(context, lossless, &mut found);
     }
     found
 }

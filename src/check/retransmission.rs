@@ -12,20 +12,15 @@ const COMPANY: Duration = Duration::from_secs(600);
 const AGAIN: Duration = Duration::from_secs(3600);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports().iter();
-    ports
-        .flat_map(|port| judge(&Counters::of(context, port)))
-        .collect()
+    let counters = (context.ports().iter()).map(|port| Counters::of(context, port));
+    counters.flat_map(|of| judge(&of)).collect()
 }
 
 fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let rule = |(reason, limit): (Reason, Limit)| {
-        let names = counters_of(reason);
-        let Some(rise) = counters.above(names, limit) else {
-            return counters.unseen(reason, names, limit);
-        };
-        Some(say(counters, reason, &rise))
+        let say = |rise: &Rise<'_>| say(counters, reason, rise);
+        counters.judge(reason, counters_of(reason), limit, say)
     };
     if counters.port.is_efa() {
         let rules = [
@@ -83,12 +78,12 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
         );
     }
     if !judged {
-        return counters.unseen("PacketLoss", names, policy.loss);
+        return counters.unseen("PacketLoss", names, policy.loss, false);
     }
     let mut candidate = say(counters, "PacketLoss", &lost);
     candidate.weight = candidate.weight.min(weight);
     let share = share.map(|share| (share * 1e6).round() / 1e6);
-    Some(candidate.with_some("share_of_packets", share))
+    Some(candidate.with("share_of_packets", share))
 }
 
 /// Whether the fabric of a port loses nothing by design: by configuration, as InfiniBand does by its

@@ -37,20 +37,19 @@ pub(super) struct Rise<'n> {
 pub(super) struct Counters<'a, 'p> {
     pub context: &'p Context<'a>,
     pub port: &'p PortView<'a>,
-    counters: Context<'a>,
-    statistics: Context<'a>,
-    /// Moments of the last samples of counters and of statistics.
-    read_at: (Option<Millis>, Option<Millis>),
+    /// Of counters, and of statistics: when they were last sampled, and the moment to judge them by.
+    counters: (Option<Millis>, Millis),
+    statistics: (Option<Millis>, Millis),
     /// Some are at their end, or were not in the last sample.
     some_blind: bool,
 }
 
 impl<'a, 'p> Counters<'a, 'p> {
     pub fn of(context: &'p Context<'a>, port: &'p PortView<'a>) -> Self {
-        let netdev = port.port.netdev.as_deref();
+        let netdev = port.port.netdev.as_deref().unwrap_or_default();
         let snapshot = context.snapshot;
         let counters = snapshot.counters.get(&port.key).map(|sample| sample.at);
-        let statistics = netdev.and_then(|name| Some(snapshot.ethtool.get(name)?.at));
+        let statistics = snapshot.ethtool.get(netdev).map(|sample| sample.at);
         let is_blind = |track: &Track, read_at| track.saturated() || track.last_at() < read_at;
         let tracks = port.history.map(|history| &history.counters);
         let groups = tracks.map(|of| [&of.pma, &of.hw, &of.device_hw]);
@@ -61,27 +60,29 @@ impl<'a, 'p> Counters<'a, 'p> {
         Counters {
             context,
             port,
-            read_at: (counters, statistics),
             some_blind: tracks.any(|track| is_blind(track, counters))
                 || of_netdev.any(|(_, track)| is_blind(track, statistics)),
-            counters: context.as_of_counters(port),
-            statistics: netdev.map_or_else(|| context.clone(), |name| context.as_of_ethtool(name)),
+            counters: (
+                counters,
+                context.as_of(counters, "counters", &port.key.device.0),
+            ),
+            statistics: (statistics, context.as_of(statistics, "ethtool", netdev)),
         }
     }
 
-    /// A counter or statistic, and the context to judge it in.
-    pub fn track(&self, name: &str) -> (&Context<'a>, Option<&'a Track>) {
+    /// A counter or statistic, when its group was last sampled, and the moment to judge it by.
+    fn track(&self, name: &str) -> (Option<&'a Track>, (Option<Millis>, Millis)) {
         match name.strip_prefix("eth.") {
-            Some(name) => (&self.statistics, self.port.statistic(name)),
-            None => (&self.counters, self.port.counter(name)),
+            Some(name) => (self.port.statistic(name), self.statistics),
+            None => (self.port.counter(name), self.counters),
         }
     }
 
     /// The counter that rose most within the last `within`, but for what it counted around an edge of the
     /// link and until it had `settled`.
-    pub fn most<'n, S: AsRef<str>>(
+    pub fn most<'n>(
         &self,
-        names: &'n [S],
+        names: &[&'n str],
         within: Duration,
         settled: Option<Duration>,
     ) -> Option<Rise<'n>> {
@@ -91,18 +92,14 @@ impl<'a, 'p> Counters<'a, 'p> {
             edges().all(|(edge, _)| at.plus(BEFORE_EDGE) < *edge || is_behind(*edge))
         };
         let rises = names.iter().filter_map(|name| {
-            let name = name.as_ref();
-            let (context, track) = self.track(name);
-            let window = Window::last(within, context.now);
+            let (track, (_, now)) = self.track(name);
+            let window = Window::last(within, now);
             let counts = |from, at| settled.is_none_or(|settled| is_apart(from, at, settled));
             Some((name, track?.increase_of(window, counts)?))
         });
         let (name, Increase { by, over }) = rises.max_by_key(|(_, increase)| increase.by)?;
-        let group = ["hw.", "dev.", "eth."]
-            .iter()
-            .find_map(|group| name.strip_prefix(group));
         Some(Rise {
-            name: group.unwrap_or(name),
+            name: name.split_once('.').map_or(name, |(_, bare)| bare),
             by,
             over,
             within,
@@ -110,70 +107,48 @@ impl<'a, 'p> Counters<'a, 'p> {
     }
 
     /// The counter that rose most, if that is more than the limit allows.
-    pub fn above<'n, S: AsRef<str>>(&self, names: &'n [S], limit: Limit) -> Option<Rise<'n>> {
+    pub fn above<'n>(&self, names: &[&'n str], limit: Limit) -> Option<Rise<'n>> {
         let rise = self.most(names, limit.within.0, None)?;
         (rise.by > limit.more_than).then_some(rise)
     }
 
-    /// The finding, if one of the reason's own counters rose by more than the limit; one that stands goes on
-    /// where they no longer tell.
-    pub fn judge(&self, reason: Reason, limit: Limit) -> Option<Candidate> {
-        let names = counters_of(reason);
-        let Some(rise) = self.above(names, limit) else {
-            return self.unseen(reason, names, limit);
-        };
-        Some(self.candidate(reason, &rise, &rise.text()))
-    }
-
-    /// What a counter told and cannot be read any more may go on, for an hour.
-    pub fn unseen<S: AsRef<str>>(
-        &self,
-        reason: Reason,
-        names: &[S],
-        limit: Limit,
-    ) -> Option<Candidate> {
-        let now = self.context.now;
-        self.unseen_where(reason, names, |track, read_at| {
-            let is_recent = |at| now.since(at) <= FOR_AN_HOUR;
-            track.last_at().is_some_and(is_recent) && told(track, read_at, limit)
-        })
-    }
-
-    /// The same without an end, also where a counter is full.
-    pub fn unseen_for_good(
+    /// The finding that `say` makes of the counter that rose most, if that is more than the limit allows; one
+    /// that stands goes on for an hour where they no longer tell.
+    pub fn judge(
         &self,
         reason: Reason,
         names: &[&str],
         limit: Limit,
+        say: impl Fn(&Rise<'_>) -> Candidate,
     ) -> Option<Candidate> {
-        self.unseen_where(reason, names, |track, read_at| {
-            track.saturated() || told(track, read_at, limit)
-        })
+        let rise = self.above(names, limit);
+        let unseen = || self.unseen(reason, names, limit, false);
+        rise.map(|rise| say(&rise)).or_else(unseen)
     }
 
-    fn unseen_where<S: AsRef<str>>(
+    /// What a counter told and cannot be read any more may go on: for an hour, or `for_good`, and then also
+    /// where a counter is full.
+    pub fn unseen(
         &self,
         reason: Reason,
-        names: &[S],
-        goes_on: impl Fn(&Track, Option<Millis>) -> bool,
+        names: &[&str],
+        limit: Limit,
+        for_good: bool,
     ) -> Option<Candidate> {
-        if !self.some_blind {
-            return None;
-        }
-        let is_stuck = |name: &S| {
-            let read_at = match name.as_ref().starts_with("eth.") {
-                true => self.read_at.1,
-                false => self.read_at.0,
+        let is_stuck = |name: &&str| {
+            let (Some(track), (sampled, _)) = self.track(name) else {
+                return false;
             };
-            let track = self.track(name.as_ref()).1;
-            track.is_some_and(|track| goes_on(track, read_at))
+            let is_recent = |at| self.context.now.since(at) <= FOR_AN_HOUR;
+            let goes_on = for_good || track.last_at().is_some_and(is_recent);
+            (for_good && track.saturated()) || (goes_on && told(track, sampled, limit))
         };
-        let key = || self.port.key.to_string();
-        (names.iter().any(is_stuck)).then(|| self.context.unseen(reason, key()))
+        let stuck = self.some_blind && names.iter().any(is_stuck);
+        stuck.then(|| self.context.unseen(reason, self.port.key.to_string()))
     }
 
     /// By how much a counter or statistic rose within the last `within`; 0 where that is not known.
-    pub fn by<S: AsRef<str>>(&self, names: &[S], within: Duration) -> u64 {
+    pub fn by(&self, names: &[&str], within: Duration) -> u64 {
         self.most(names, within, None).map_or(0, |rise| rise.by)
     }
 

@@ -143,10 +143,9 @@ pub fn roles_of_taken_in(
     let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
     let ports = without_those_of_another_layer(ports, &mut roles);
     let bare = driverless::in_a_rails_place(pci);
-    let near = if virtual_machine {
-        BTreeMap::new()
-    } else {
-        pcie_affinity::nearest(&ports, &bare)
+    let near = match virtual_machine {
+        true => BTreeMap::new(),
+        false => pcie_affinity::nearest(&ports, &bare),
     };
     if near.is_empty() && driverless::hold_the_fabric(&bare, &ports, virtual_machine) {
         let why = "NICs in the fabric's place have no RDMA device; this is another one";
@@ -286,28 +285,24 @@ fn barred<'a>(
     let managers = switch_managers(fabric, pci);
     for port in ports {
         let device = port.device;
+        let is_software = device.function == Function::Software;
         let why = if let Some(parent) = &device.smi_parent {
             format!("management sub-device of {parent}")
         } else if device.manages_switches == Reading::Value(true) {
-            "manages NVSwitches (its VPD says SW_MNG)".to_string()
+            "manages NVSwitches (its VPD says SW_MNG)".into()
         } else if managers.contains(&device.key) {
-            "its role is not known: it may manage NVSwitches, and its VPD cannot be read"
-                .to_string()
+            "its role is not known: it may manage NVSwitches, and its VPD cannot be read".into()
         } else if device.is_multi_plane() && !port.port.number.is_multiple_of(3) {
-            "of a multi-plane device, whose data ports are 3, 6, 9 and 12".to_string()
-        } else if device.function == Function::Software {
-            if !hardware {
-                let why = "software device, and no hardware one exists";
-                decide(roles, &port, Role::Rail, why);
-                continue;
-            }
-            "software device where hardware ones exist".to_string()
-        } else if parent_on_host(device, fabric) {
-            "virtual function or sub-function of a device on this host".to_string()
-        } else if device.is_gvnic() {
-            open.push(port);
+            "of a multi-plane device, whose data ports are 3, 6, 9 and 12".into()
+        } else if is_software && hardware {
+            "software device where hardware ones exist".into()
+        } else if is_software {
+            let why = "software device, and no hardware one exists";
+            decide(roles, &port, Role::Rail, why);
             continue;
-        } else if let Some(interface) = routes.by(&port) {
+        } else if parent_on_host(device, fabric) {
+            "virtual function or sub-function of a device on this host".into()
+        } else if let Some(interface) = routes.by(&port).filter(|_| !device.is_gvnic()) {
             let why = format!("carries the default route ({interface})");
             decide(roles, &port, Role::Other, why);
             carriers.push(port);
@@ -341,12 +336,11 @@ fn switch_managers<'a>(
             && device.function == Function::Physical
     };
     let devices = fabric.values().map(|seen| &seen.device).filter(unread);
-    let mut by_guid: Vec<(u64, &DeviceKey)> = devices
-        .filter_map(|device| {
-            let guid = device.node_guid.as_deref()?.replace(':', "");
-            Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
-        })
-        .collect();
+    let guids = devices.filter_map(|device| {
+        let guid = device.node_guid.as_deref()?.replace(':', "");
+        Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
+    });
+    let mut by_guid: Vec<(u64, &DeviceKey)> = guids.collect();
     by_guid.sort_unstable();
     let runs = by_guid.chunk_by(|(a, _), (b, _)| a.checked_add(1) == Some(*b));
     let odd = |run: &&[_]| has_board && run.len() == MANAGERS && by_guid.len() >= 2 * MANAGERS;
@@ -362,10 +356,8 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
             device.pci.is_some() && physical.any(|parent| parent.pci == device.pci)
         }
         Function::VirtualOfHost => {
-            let card = device
-                .sys_image_guid
-                .as_deref()
-                .filter(|guid| is_guid_set(guid));
+            let guid = device.sys_image_guid.as_deref();
+            let card = guid.filter(|guid| is_guid_set(guid));
             physical.any(|parent| {
                 parent.driver == device.driver
                     && (parent.sriov.is_some_and(|sriov| sriov.enabled > 0)

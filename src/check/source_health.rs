@@ -1,12 +1,12 @@
 //! The agent's own eyes.
 
-use super::policy::Limit;
 use super::roles::rail_keys;
 use super::{Candidate, Context, Weight};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
+use crate::observe::track::Window;
 use crate::units::{DeviceKey, PortKey, span_text};
 use std::time::Duration;
 
@@ -126,12 +126,13 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
 
 fn log_lost(context: &Context<'_>) -> Option<Candidate> {
     let policy = &context.policy.source_health;
-    let limit = Limit {
-        more_than: 0,
-        within: policy.lost_for,
-    };
-    let track = context.history.other.get(KERNEL_LOG_LOST);
-    let lost = context.above(track, limit)?.by;
+    let window = Window::last(policy.lost_for.0, context.now);
+    let lost = context
+        .history
+        .other
+        .get(KERNEL_LOG_LOST)?
+        .increase(window)?;
+    let lost = Some(lost.by).filter(|lost| *lost > 0)?;
     let span = span_text(policy.lost_for.0);
     let message = format!("{lost} kernel-log records were overwritten unread within {span}");
     let subject = ("kernel_log lost", "kernel_log");

@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Action, Candidate, Context, Reason, Status, driver_reload};
+use super::{Action, Candidate, Context, Reason, Status, apart, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -24,9 +24,8 @@ struct Standing<'a> {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let gpus = context.history.kernel.gpus.iter();
-    let gpus: Vec<(&String, &GpuLog, Vec<Standing<'_>>)> = gpus
-        .map(|(slot, gpu)| (slot, gpu, standing(context, slot, gpu)))
-        .collect();
+    let gpus = gpus.map(|(slot, gpu)| (slot, gpu, standing(context, slot, gpu)));
+    let gpus: Vec<(&String, &GpuLog, Vec<Standing<'_>>)> = gpus.collect();
     let storms = storms(context, gpus.iter().flat_map(|(_, _, standing)| standing));
     let mut found = Vec::new();
     for (slot, gpu, standing) in &gpus {
@@ -58,13 +57,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Standing<'a>> {
     let policy = &context.policy.xid;
     let codes = gpu.xids.iter().filter(|(code, _)| **code != RECOVERY_CODE);
-    let all: Vec<Standing<'a>> = codes
-        .map(|(code, log)| Standing {
-            code: *code,
-            log,
-            ruling: ruling(context, (slot, gpu), *code, log),
-        })
-        .collect();
+    let all = codes.map(|(code, log)| Standing {
+        code: *code,
+        log,
+        ruling: ruling(context, (slot, gpu), *code, log),
+    });
+    let all: Vec<Standing<'a>> = all.collect();
     // And no further serious Xid came for a while.
     let cleared = taken_back(context, slot, gpu).filter(|cleared| {
         let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;
@@ -132,10 +130,6 @@ fn ruling(context: &Context<'_>, (slot, gpu): (&str, &GpuLog), code: u32, log: &
     ruling
 }
 
-fn apart(a: Millis, b: Millis) -> Duration {
-    a.since(b).max(b.since(a))
-}
-
 /// The operator's count in a window.
 fn often_enough(context: &Context<'_>, xid: &Standing<'_>, cleared: Option<Millis>) -> bool {
     let start = match xid.ruling.within {
@@ -182,7 +176,7 @@ fn say(
     if reason != "XidStorm" {
         candidate = candidate.fix(newest.ruling.action, newest.ruling.remedy);
     }
-    Some(candidate.with_some("process", newest.log.process.as_deref()))
+    Some(candidate.with("process", newest.log.process.as_deref()))
 }
 
 fn subject(slot: &str) -> &str {

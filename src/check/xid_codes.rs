@@ -4,8 +4,8 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
-pub use super::overrides::Disposition;
-use super::overrides::XidOverride;
+pub use super::policy::Disposition;
+use super::policy::XidOverride;
 use super::{Action, word};
 use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};

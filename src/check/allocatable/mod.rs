@@ -10,7 +10,7 @@ mod vfs;
 
 use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Because, Sources};
-use super::profile::{Fabric, Sure};
+use super::profile::{Fabric, Provider, Sure};
 use super::{Candidate, Context, Reason, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
@@ -77,21 +77,18 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         ..Sources::default()
     };
     let short = SHAPE_RAILS.shortfall(profile.rails as u64, 1.0, &sources)?;
-    let message = format!(
-        "{} rails, where {} has {promised}: {}",
-        profile.rails,
-        shape.name,
-        match sure {
-            Sure::AtMost => "fewer were attached at launch, or some did not come up",
-            _ => "some did not come up",
-        }
-    );
+    let why = match sure {
+        Sure::AtMost => "fewer were attached at launch, or some did not come up",
+        _ => "some did not come up",
+    };
+    let (rails, name) = (profile.rails, shape.name);
+    let message = format!("{rails} rails, where {name} has {promised}: {why}");
     let found = say(context, short.reason, "rails", message)
-        .with("rails", profile.rails)
+        .with("rails", rails)
         .with("promised", promised)
-        .with("profile", shape.name);
+        .with("profile", name);
     let mut found = short.found(found, promised.into());
-    if profile.rails == 0 {
+    if rails == 0 {
         // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one. But a
         // bus without a single NIC of a machine that has them by its make leaves no doubt.
         let none_on_bus =
@@ -125,8 +122,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     }
     let fabric = profile.fabric();
     // On GKE networks come by annotation or as claims; what its resources are called is not told.
-    let by_other_means =
-        fabric == Some(Fabric::Gvnic) || profile.provider == Some(super::profile::Provider::Gcp);
+    let by_other_means = fabric == Some(Fabric::Gvnic) || profile.provider == Some(Provider::Gcp);
     if any(is_rdma_resource) || by_other_means {
         return None;
     }
@@ -135,20 +131,19 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     );
     let usual = profile.shape.and_then(|shape| shape.resources.first());
     let found = say(context, "ResourceMissing", "rdma", message).with("rails", rails);
-    Some(found.with_some("usual", usual.map(|(usual, _)| *usual)))
+    Some(found.with("usual", usual.map(|(usual, _)| *usual)))
 }
 
 /// Every resource for RDMA and GPUs that the Node tells, with what there is of it.
 pub fn resources(context: &Context<'_>) -> Vec<Resource> {
     let resources = context.offer.into_iter().flat_map(|offer| &offer.resources);
-    resources
-        .map(|(name, offered)| Resource {
-            name: name.clone(),
-            allocatable: offered.allocatable,
-            capacity: offered.capacity,
-            devices: present(context, name, offered.size()).exactly(),
-        })
-        .collect()
+    let counted = resources.map(|(name, offered)| Resource {
+        name: name.clone(),
+        allocatable: offered.allocatable,
+        capacity: offered.capacity,
+        devices: present(context, name, offered.size()).and_then(Present::exactly),
+    });
+    counted.collect()
 }
 
 #[cfg(test)]

@@ -23,26 +23,27 @@ pub(super) fn of_resource(
     let (size, rails) = (offered.size(), context.rails().count() as u64);
     let told = |reason, message| {
         let found = say(context, reason, name, message).with("allocatable", allocatable);
-        found.with_some("capacity", offered.capacity)
+        found.with("capacity", offered.capacity)
     };
     let present = present(context, name, size);
     let for_rdma = is_for_rdma(name);
     // Whatever it counts, and wherever that is: there was some, and there is none.
-    if allocatable == 0 && size > 0 && rails > 0 && (for_rdma || present == Present::Slots) {
+    if allocatable == 0 && size > 0 && rails > 0 && (for_rdma || present == Some(Present::Slots)) {
         let message = format!(
             "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"
         );
         let found = told(FEWER, message).with("had", size);
-        return Some(found.with("devices", present.exactly().unwrap_or(rails)));
+        let devices = present.and_then(Present::exactly).unwrap_or(rails);
+        return Some(found.with("devices", devices));
     }
     if for_rdma
         && rails > 0
-        && matches!(present, Present::AtMost(most) if (rails + 1..=most).contains(&allocatable))
+        && matches!(present, Some(Present::AtMost(most)) if (rails + 1..=most).contains(&allocatable))
     {
         let found = told("ResourceRatio", String::new()).with("devices", rails);
         return ratio(context, name, (allocatable, rails), found);
     }
-    if present == Present::NotTold && rails > 0 && allocatable > 0 {
+    if present.is_none() && rails > 0 && allocatable > 0 {
         // A virtual machine's functions have no physical ones next to them to count by.
         let guest = context.pci()?.virtual_machine && !context.pods_hold_devices();
         let (shape, usual) = usual(context, name).filter(|(_, of)| guest && *of != allocatable)?;
@@ -56,7 +57,8 @@ pub(super) fn of_resource(
         let found = told(reason, message).weighing(Weight::Notice);
         return Some(found.with("usual", usual).with("profile", shape));
     }
-    let (reason, counts, devices, message) = another(context, name, (allocatable, rails), present)?;
+    let (reason, counts, devices, message) =
+        another(context, name, (allocatable, rails), present?)?;
     let found = told(reason, message).weighing(Weight::counting_if(counts));
     Some(found.with("devices", devices))
 }
@@ -72,12 +74,10 @@ fn another(
     let promised = format!("{offered} of {name} are promised");
     let for_rdma = is_for_rdma(name);
     Some(match present {
-        Present::Exactly(have) if offered > have => (
-            MORE,
-            true,
-            have,
-            format!("{promised}, and {have} are there"),
-        ),
+        Present::Exactly(have) if offered > have => {
+            let message = format!("{promised}, and {have} are there");
+            (MORE, true, have, message)
+        }
         Present::Exactly(have) if offered < have => {
             let few = match offered {
                 0 => format!("none of {name} is"),
@@ -152,7 +152,7 @@ fn gpus(
     name: &str,
     allocatable: u64,
 ) -> Option<Candidate> {
-    let have = present(context, name, allocatable).exactly()?;
+    let have = present(context, name, allocatable)?.exactly()?;
     // Parts of GPUs under names of their own: then these are those that are left.
     let parts = offer.resources.iter().any(|(other, of)| {
         is_gpu_resource(other) && other != name && of.allocatable.unwrap_or(0) > 0

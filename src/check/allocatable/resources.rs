@@ -19,10 +19,8 @@ pub enum Present {
     Exactly(u64),
     /// No more than this, whatever the selectors are.
     AtMost(u64),
-    /// A number of slots, which says nothing of NICs …
+    /// A number of slots, which says nothing of NICs.
     Slots,
-    /// … or nothing is known of what it counts.
-    NotTold,
 }
 
 impl Present {
@@ -35,21 +33,15 @@ impl Present {
     }
 }
 
-/// What there is of a resource, by its name and the number that the Node tells.
-pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
-    told(context, name, offered).unwrap_or(Present::NotTold)
-}
-
-fn told(context: &Context<'_>, name: &str, offered: u64) -> Option<Present> {
+/// What there is of a resource, by its name and the number that the Node tells; `None` where it is not known
+/// what it counts.
+pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Option<Present> {
     if is_whole_gpus(name) {
         return context.pci().map(|pci| Present::Exactly(gpus(pci)));
     }
-    let devices = context.snapshot.devices.as_ref();
+    let seen = context.snapshot.devices.as_ref();
     // Those that pods hold are not visible from here.
-    let devices = devices
-        .filter(|_| !context.pods_hold_devices())?
-        .value
-        .iter();
+    let devices = seen.filter(|_| !context.pods_hold_devices())?.value.iter();
     if name == "vpc.amazonaws.com/efa" {
         let efa = devices.filter(|device| device.driver == "efa");
         return Some(Present::Exactly(efa.count() as u64));
@@ -90,8 +82,7 @@ pub fn is_for_rdma(name: &str) -> bool {
 
 /// GPUs that pods could have: those that are not handed to virtual machines.
 pub(super) fn gpus(pci: &PciFacts) -> u64 {
-    let given_away = pci
-        .gpu_functions()
-        .filter(|(_, gpu)| gives_away(gpu.driver.as_deref()));
+    let all = pci.gpu_functions();
+    let given_away = all.filter(|(_, gpu)| gives_away(gpu.driver.as_deref()));
     (pci.gpus.len() - given_away.count()) as u64
 }

@@ -324,10 +324,10 @@ impl Case<'_> {
 /// GB/s for people: 1 GB is 1e9 bytes, as in the table.
 fn gigabytes(bytes: f64) -> String {
     let gb = bytes / 1e9;
-    let digits = if gb >= 100.0 {
-        0
-    } else {
-        1 + usize::from(gb < 10.0)
+    let digits = match gb {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
     };
     format!("{gb:.digits$} GB/s")
 }

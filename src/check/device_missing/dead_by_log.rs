@@ -1,7 +1,7 @@
 //! GPUs that are on the bus and dead by the NVIDIA driver's own words, where it printed no Xid.
 
 use crate::check::expected::is_driven;
-use crate::check::{Candidate, Context};
+use crate::check::{Candidate, Context, apart};
 use crate::observe::kernel::Note;
 use crate::observe::kernel_log::Seen;
 use crate::observe::pci::gives_away;
@@ -56,7 +56,7 @@ fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bo
         return true;
     }
     kernel.gpus.get(slot).is_some_and(|gpu| {
-        let near = |at: crate::units::Millis| at.since(said.last).max(said.last.since(at)) <= NEAR;
+        let near = |at| apart(at, said.last) <= NEAR;
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
             || (note == Note::GpuLost && gpu.xids.values().any(|xid| near(xid.seen.last)))
     })

@@ -10,15 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const REASON: Reason = "RailWithoutDriver";
 
-/// What a NIC without an RDMA device is taken for.
-enum Guess<'a> {
-    /// A rail, next to this GPU if that is known.
-    Rail(Option<&'a str>),
-    /// Of the rails' make, in another place.
-    Spare,
-    /// Neither a former rail nor a NIC next to a GPU.
-    Other,
-}
+/// What a NIC without an RDMA device is taken for: a rail, next to this GPU if that is known; or a spare, of
+/// the rails' make in another place, which is worth a notice.
+type Guess<'a> = (Weight, Option<&'a str>);
 
 /// How many NICs are taken for rails without their RDMA device, or are given to virtual machines.
 pub(in crate::check) fn guessed_rails(context: &Context<'_>) -> usize {
@@ -53,8 +47,8 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
         !gives_away(nic.driver.as_deref()) && !held && !known(address)
     });
     bare.filter_map(|(address, nic)| {
-        let guess = guess(pci, nic, &best, &served, &models);
-        without_driver(context, (address, nic), guess)
+        let guess = guess(pci, nic, &best, &served, &models)?;
+        Some(without_driver(context, (address, nic), guess))
     })
     .collect()
 }
@@ -62,18 +56,11 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
 fn without_driver(
     context: &Context<'_>,
     (address, nic): (&str, &BareNic),
-    guess: Guess<'_>,
-) -> Option<Candidate> {
+    (weight, gpu): Guess<'_>,
+) -> Candidate {
     let policy = &context.policy.device_missing;
-    let (weight, place) = match guess {
-        Guess::Rail(Some(gpu)) => (
-            Weight::Verdict,
-            format!(", nearest to {},", context.gpu_name(gpu)),
-        ),
-        Guess::Rail(None) => (Weight::Verdict, String::new()),
-        Guess::Spare => (Weight::Notice, String::new()),
-        Guess::Other => return None,
-    };
+    let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
+    let place = gpu.map_or(String::new(), place);
     let why = match &nic.driver {
         _ if nic.unseen => "the class infiniband does not show it".to_string(),
         None => "no driver is bound to it".to_string(),
@@ -92,48 +79,40 @@ fn without_driver(
     // have, as they are probed one after the other.
     let waits = if any_up { "bare" } else { "all bare" };
     let about = (format!("{address} {waits}"), address);
-    let message = format!(
-        "NIC {address} ({}){place} has no RDMA device: {why}",
-        nic.id
-    );
+    let id = nic.id.as_str();
+    let message = format!("NIC {address} ({id}){place} has no RDMA device: {why}");
     let mut found = (context.candidate(REASON, about, message))
         .weighing(weight)
         .raised_after(raise_after.0)
         .with("address", address)
-        .with("id", nic.id.as_str())
+        .with("id", id)
         .with("class", nic.class.as_str())
-        .with_some("driver", nic.driver.as_deref());
+        .with("driver", nic.driver.as_deref());
     found.status = status;
-    Some(found)
+    found
 }
 
+/// `None` of what is neither a former rail nor a NIC next to a GPU.
 fn guess<'a>(
     pci: &PciFacts,
     nic: &'a BareNic,
     best: &BTreeMap<&str, Distance>,
     served: &BTreeSet<&str>,
     models: &BTreeSet<&str>,
-) -> Guess<'a> {
+) -> Option<Guess<'a>> {
     let like_rails = models.contains(nic.id.as_str());
-    let by_the_bus = !pci.virtual_machine && !best.is_empty();
-    if !by_the_bus {
-        let efa = nic.id.starts_with("1d0f:efa");
+    if pci.virtual_machine || best.is_empty() {
         // EFA is made for nothing else.
-        return if efa || nic.is_infiniband() || like_rails {
-            Guess::Rail(None)
-        } else {
-            Guess::Other
-        };
+        let is_made_for_it = nic.id.starts_with("1d0f:efa") || nic.is_infiniband();
+        return (is_made_for_it || like_rails).then_some((Weight::Verdict, None));
     }
     let mut nearby = (nic.distances.iter())
         .filter(|(gpu, distance)| best.get(gpu.as_str()) == Some(distance))
         .map(|(gpu, _)| gpu.as_str());
     let unserved = nearby.clone().find(|gpu| !served.contains(gpu));
-    match (unserved, nearby.next()) {
-        (Some(gpu), _) => Guess::Rail(Some(gpu)),
-        (None, Some(gpu)) if like_rails => Guess::Rail(Some(gpu)),
-        _ if like_rails => Guess::Spare,
-        _ => Guess::Other,
+    match unserved.or(nearby.next().filter(|_| like_rails)) {
+        Some(gpu) => Some((Weight::Verdict, Some(gpu))),
+        None => like_rails.then_some((Weight::Notice, None)),
     }
 }
 

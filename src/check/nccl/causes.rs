@@ -52,11 +52,9 @@ pub(super) fn causes(
     }
     let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
     if by_tcp && causes.is_empty() {
-        let gave_up = any(|p| p.ib_none);
-        causes.push(if gave_up {
-            Failure::NoDevice
-        } else {
-            Failure::IbNotTried
+        causes.push(match any(|p| p.ib_none) {
+            true => Failure::NoDevice,
+            false => Failure::IbNotTried,
         });
     }
     if tcp && multi && on_inner_interface(log) {
@@ -75,12 +73,11 @@ pub(super) fn causes(
 /// The settings that ask for TCP. `printed`: also those that only a printed command line shows.
 pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
-    let printed_socket = printed && log.printed_socket;
-    let printed_ib_off = printed && log.printed_ib_off;
-    let sockets = any(|p| p.asks_socket) || printed_socket || context.wants_sockets();
+    let asked = printed && log.printed_socket || context.wants_sockets();
+    let sockets = any(|p| p.asks_socket) || asked;
     let fast_socket = any(|p| p.fast_socket || p.chosen == Some(Net::FastSocket));
     // What NCCL itself prints of it counts more than what a script or the manifest says.
-    let asked = printed_ib_off || context.disables_verbs();
+    let asked = printed && log.printed_ib_off || context.disables_verbs();
     let verbs_off = any(|p| p.ib_disabled) || asked && !any(|p| p.ib_allowed);
     let all = [
         (sockets, Failure::NetSocket),

@@ -33,9 +33,8 @@ pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
             .filter_map(|seat| Some((seat, seat.started.filter(|since| waits(*since))?)))
             .collect();
         let since = waiting.iter().map(|(_, since)| *since).min()?;
-        let stages = waiting
-            .iter()
-            .filter_map(|(seat, _)| Some(log.processes.get(&seat.place)?.stage));
+        let seats = waiting.iter();
+        let stages = seats.filter_map(|(seat, _)| Some(log.processes.get(&seat.place)?.stage));
         Some(Hang {
             waiting: waiting.len(),
             nranks: key.nranks,

@@ -75,16 +75,12 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if log.channels.shares_devices() || log.channels.crosses() == Some(true) {
         return Some(true);
     }
-    let in_tests = log.test_ranks.values();
-    let in_tests: BTreeSet<u32> = in_tests
-        .map(|(place, _)| hosts.representative(place.host))
-        .collect();
-    match in_tests.len() {
-        0 => {}
-        1 if log.shared_names || log.test_shares_devices() => {}
+    let in_tests = log.test_ranks.values().map(|(place, _)| place.host);
+    let share = log.shared_names || log.test_shares_devices();
+    match hosts.distinct(in_tests) {
         // Without a line of NCCL's after it the list may be cut.
-        1 if tests_cover(log) && log.records > 0 => return Some(false),
-        1 => {}
+        1 if !share && tests_cover(log) && log.records > 0 => return Some(false),
+        0 | 1 => {}
         _ => return (!log.test_runs).then_some(true),
     }
     // Several communicators without proof, or ranks named twice, may be separate jobs.
@@ -199,6 +195,12 @@ impl DistinctHosts {
         let at = usize::try_from(host).unwrap_or_default();
         self.same_as.get(at).copied().unwrap_or(host)
     }
+
+    /// How many different hosts these are.
+    fn distinct(&self, hosts: impl Iterator<Item = u32>) -> usize {
+        let hosts: BTreeSet<u32> = hosts.map(|host| self.representative(host)).collect();
+        hosts.len()
+    }
 }
 
 pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
@@ -219,9 +221,6 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
     let nameless = nameless.map(|(_, at)| at);
     let printing = (log.processes.keys()).filter(|place| place.process != u32::MAX);
     let named = printing.filter(|place| Some(place.host) != nameless);
-    let printing: BTreeSet<u32> = named
-        .map(|place| hosts.representative(place.host))
-        .collect();
-    hosts.printing = printing.len();
+    hosts.printing = hosts.distinct(named.map(|place| place.host));
     hosts
 }

@@ -14,11 +14,7 @@ pub(super) fn rate_text(bytes: f64) -> String {
     format!("{value:.1} {unit}")
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are positive and need no precision"
-)]
+/// A rate, which is positive, without fractions.
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }
@@ -63,7 +59,6 @@ pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, Va
         ("rdma_devices", json!(node.devices.len())),
     ];
     let known = all.into_iter().filter(|(_, value)| !value.is_null());
-    known
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+    let named = known.map(|(name, value)| (name.to_string(), value));
+    named.collect()
 }

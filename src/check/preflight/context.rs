@@ -274,11 +274,8 @@ fn efa_configured(facts: &ContainerFacts) -> Option<String> {
     };
     let net = environment.nccl("NCCL_NET").filter(is_libfabric);
     let plugin = environment.nccl("NCCL_NET_PLUGIN").filter(is_plugin);
+    let setting = net.or(plugin).map(|setting| setting.to_string());
     let mut names = environment.variables.keys();
-    match net.or(plugin) {
-        Some(setting) => Some(setting.to_string()),
-        None => {
-            (names.find(|name| name.starts_with("FI_EFA_"))).map(|name| format!("{name} is set"))
-        }
-    }
+    let mut own = || names.find(|name| name.starts_with("FI_EFA_"));
+    setting.or_else(|| Some(format!("{} is set", own()?)))
 }

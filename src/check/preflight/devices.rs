@@ -40,12 +40,9 @@ pub(super) fn uverbs(context: &Context<'_>) -> Judged {
         judge_refused(context, devices, open.is_empty())
     } else if !not_asked.is_empty() {
         let why = "this container's process limit is reached, and NCCL starts threads too";
-        let message = format!(
-            "no thread could be started to open {}: {why}",
-            list(&not_asked)
-        );
-        let item = Item::unknown("NoThread", message);
-        context.if_rdma_matters(item)
+        let names = list(&not_asked);
+        let message = format!("no thread could be started to open {names}: {why}");
+        context.if_rdma_matters(Item::unknown("NoThread", message))
     } else if open.is_empty() {
         let (number, names) = (count(not_given.len(), "RDMA device"), list(&not_given));
         let what = format!(
@@ -135,11 +132,11 @@ fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
             let message = format!("{what}, and {why}: NCCL will use TCP, or end");
             Item::failing(reason, message).fix(request)
         }
-        (None, None) => Item::unknown(
-            reason,
-            format!("{what}; nothing here shows whether RDMA is wanted. NCCL will use TCP"),
-        )
-        .fix(format!("if RDMA is wanted: {request}")),
+        (None, None) => {
+            let unclear = "nothing here shows whether RDMA is wanted. NCCL will use TCP";
+            let item = Item::unknown(reason, format!("{what}; {unclear}"));
+            item.fix(format!("if RDMA is wanted: {request}"))
+        }
     }
 }
 

@@ -36,6 +36,10 @@ fn address(interface: &Interface, family: Option<&str>) -> Option<IpAddr> {
     first.filter(|_| interface.running)
 }
 
+fn names<'a>(interfaces: &[(&'a str, IpAddr)]) -> Vec<&'a str> {
+    interfaces.iter().map(|(name, _)| *name).collect()
+}
+
 /// What NCCL makes of `NCCL_SOCKET_IFNAME`.
 struct Choice<'a> {
     /// The setting as a list; `None` if NCCL chooses.
@@ -85,7 +89,7 @@ impl<'a> Choice<'a> {
     }
 
     fn names(&self) -> Vec<&'a str> {
-        self.taken.iter().map(|(name, _)| *name).collect()
+        names(&self.taken)
     }
 
     fn shown(&self) -> String {
@@ -95,9 +99,8 @@ impl<'a> Choice<'a> {
 
     /// A remedy that names usable interfaces that are not taken and that other nodes may reach.
     fn others(&self, without: &str, or: &str) -> String {
-        let names = self.usable.iter().map(|(name, _)| *name);
-        let others = names.filter(|name| !is_local(name) && !self.names().contains(name));
-        let others: Vec<&str> = others.collect();
+        let mut others = names(&self.usable);
+        others.retain(|name| !is_local(name) && !self.names().contains(name));
         match others.is_empty() {
             true => without.into(),
             false => format!("NCCL_SOCKET_IFNAME: {}{or}", others.join(",")),
@@ -111,10 +114,7 @@ impl<'a> Choice<'a> {
         let why = match named {
             Some(interface) if !interface.running => format!("{} is down", interface.name),
             Some(interface) => format!("{} has no address", interface.name),
-            None => {
-                let names = self.usable.iter().map(|(name, _)| *name);
-                format!("there are {}", list(&names.collect::<Vec<_>>()))
-            }
+            None => format!("there are {}", list(&names(&self.usable))),
         };
         let ends = "NCCL ends (`no socket interface found`)";
         let message = format!("{} selects no interface: {why}. {ends}", self.lead);

@@ -117,10 +117,8 @@ pub(super) fn is_of(item: &str, reason: &str) -> bool {
 }
 
 fn remedy(reason: &str) -> &'static str {
-    let mut items = REASONS.values();
-    items
-        .find_map(|of| of.get(reason).copied())
-        .unwrap_or_default()
+    let found = REASONS.values().find_map(|of| of.get(reason));
+    found.copied().unwrap_or_default()
 }
 
 /// What was read, or the item that says why nothing was; `otherwise` is said where nothing failed.

@@ -26,13 +26,13 @@ const COMPLETION: &str = "JOB_COMPLETION_INDEX";
 pub(super) fn number(environment: &Environment, name: &str) -> Option<u64> {
     let value = environment.get(name)?;
     let is_range = ["NNODES", "PET_NNODES"].contains(&name);
+    let parse = |text: &str| text.trim().parse::<u64>().ok();
     match value.split_once(':').filter(|_| is_range) {
         Some((least, most)) => {
-            let least: u64 = least.trim().parse().ok()?;
-            let most: u64 = most.trim().parse().ok()?;
-            (least <= most).then_some(most)
+            let least = parse(least)?;
+            parse(most).filter(|most| least <= *most)
         }
-        None => value.trim().parse().ok(),
+        None => parse(value),
     }
 }
 

@@ -5,6 +5,7 @@ use super::nccl_list::{Entry, NcclList};
 use super::{
     Context, Fabric, Item, ItemStatus, Judged, Port, is_alike, list, port_name, port_names,
 };
+use crate::check::roles::kind::layer_name;
 use crate::observe::rdma::LinkLayer;
 use crate::units::BitsPerSec;
 
@@ -153,8 +154,8 @@ impl Selection<'_> {
             ..*entry
         };
         let would_match = |entry: &&Entry| {
-            let mut ports = self.candidates.iter();
-            bare(entry) != **entry && ports.any(|port| self.list.matches_port(&bare(entry), port))
+            let (bare, mut ports) = (bare(entry), self.candidates.iter().map(key));
+            bare != **entry && ports.any(|(name, port)| self.list.matches(&bare, name, Some(port)))
         };
         let entries = self.list.entries.iter().filter(|_| self.list.excludes);
         let name = &entries.clone().find(would_match)?.name;
@@ -267,11 +268,7 @@ fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
 }
 
 fn describe(layer: LinkLayer, rate: u64) -> String {
-    let layer = match layer {
-        LinkLayer::Infiniband => "InfiniBand",
-        LinkLayer::Ethernet => "Ethernet",
-        LinkLayer::Unspecified => "unknown link layer",
-    };
+    let layer = layer_name(layer).unwrap_or("unknown link layer");
     match rate {
         0 => layer.into(),
         rate => format!("{layer}, {}", BitsPerSec(rate)),
@@ -282,9 +279,8 @@ fn describe(layer: LinkLayer, rate: u64) -> String {
 /// and of excluding the others.
 fn list_of(wanted: &[Port<'_>], all: &[Port<'_>]) -> String {
     let is_in = |ports: &[Port<'_>], port: &Port<'_>| ports.iter().any(|one| key(one) == key(port));
-    let others: Vec<Port<'_>> = (all.iter().copied())
-        .filter(|port| !is_in(wanted, port))
-        .collect();
+    let mut others = all.to_vec();
+    others.retain(|port| !is_in(wanted, port));
     // The port is named if other ports of the device are not meant.
     let names = |ports: &[Port<'_>]| {
         let is_whole = |name: &str| {

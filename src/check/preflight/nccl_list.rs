@@ -75,10 +75,6 @@ impl NcclList {
         is_name && port.is_none_or(|port| entry.port == ANY || entry.port == i64::from(port))
     }
 
-    pub fn matches_port(&self, entry: &Entry, (device, port): &(&SeenDevice, &SeenPort)) -> bool {
-        self.matches(entry, &device.device.name, Some(port.number))
-    }
-
     /// Names in the list that match none of these; an exclusion may name what is not there.
     pub fn unmatched<'n>(
         &self,

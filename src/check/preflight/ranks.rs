@@ -32,13 +32,12 @@ pub(super) fn ranks(context: &Context<'_>) -> Judged {
             return Ok(item.fix(format!("env {name}: a number, or leave it to the launcher")));
         }
     }
-    let local_ranks = || LAUNCHERS.processes.iter().map(|names| names[2]);
+    let has_rank = |name| number(environment, name).is_some();
     // Some launchers show each process only its own GPU.
-    let own_gpu =
-        context.gpus == Some(1) && local_ranks().any(|name| number(environment, name).is_some());
+    let own_gpu = context.gpus == Some(1) && local_ranks().any(has_rank);
     let gpus = context.gpus.filter(|gpus| !own_gpu && *gpus > 0);
     out_of_range(environment)?;
-    let crowded = || more_ranks_than_gpus(environment, local_ranks(), gpus?.into());
+    let crowded = || more_ranks_than_gpus(environment, gpus?.into());
     crowded().map_or(Ok(()), Err)?;
     let shown = names.iter().map(|name| format!("{name}={}", value(name)));
     let shown = shown.collect::<Vec<_>>().join(", ");
@@ -83,18 +82,20 @@ fn out_of_range(environment: &Environment) -> Result<(), Item> {
     Ok(())
 }
 
+/// Names of the variables for a process' rank on its node.
+fn local_ranks() -> impl Iterator<Item = &'static str> {
+    LAUNCHERS.processes.iter().map(|names| names[2])
+}
+
 /// More processes on this node than GPUs.
-fn more_ranks_than_gpus(
-    environment: &Environment,
-    mut local_ranks: impl Iterator<Item = &'static str>,
-    gpus: u64,
-) -> Option<Item> {
+fn more_ranks_than_gpus(environment: &Environment, gpus: u64) -> Option<Item> {
     let at_least = |name: &'static str, least: u64| {
         let value = number(environment, name).filter(|value| *value >= least)?;
-        let message = format!("{name}={value}, and this container has {gpus} GPUs");
-        Some(message)
+        Some(format!(
+            "{name}={value}, and this container has {gpus} GPUs"
+        ))
     };
-    let rank = local_ranks
+    let rank = local_ranks()
         .find_map(|name| at_least(name, gpus))
         .map(|message| format!("{message}: two ranks would share one, which NCCL refuses"));
     let counts = || ["LOCAL_WORLD_SIZE", PER_NODE].into_iter();

@@ -5,7 +5,6 @@
 //! makes a node failing: a table grows old, clouds change shapes, and owners launch machines with
 //! fewer NICs than there could be. More than promised is fine, an unknown shape says nothing.
 
-mod gpudirect;
 pub mod table;
 mod words;
 
@@ -22,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 pub use table::{GpuDirectTcp, Shape, Sure, shapes};
+pub use words::{CLOUD_CABLES, CLOUD_LINKS};
 
 section! {
     /// The machine's shape: what its fabric should consist of.
@@ -215,12 +215,9 @@ fn by_product(machine: &MachineFacts) -> Option<&'static Shape> {
 /// cloud-init goes by, too (DataSourceAzure, DataSourceOracle); a Hyper-V guest without the tag is
 /// not Azure's.
 fn provider(machine: &MachineFacts) -> Option<Provider> {
+    const OF_AZURE: &str = "7783-7084-3265-9085-8269-3286-77";
     let by_text = [
-        (
-            &machine.asset_tag,
-            "7783-7084-3265-9085-8269-3286-77",
-            Provider::Azure,
-        ),
+        (&machine.asset_tag, OF_AZURE, Provider::Azure),
         (&machine.asset_tag, "OracleCloud.com", Provider::Oci),
         (&machine.vendor, "Amazon EC2", Provider::Aws),
         (&machine.vendor, "Google", Provider::Gcp),
@@ -242,20 +239,21 @@ pub fn find(
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
     let ec2 = machine.filter(|machine| provider(machine) == Some(Provider::Aws));
     let product = ec2.and_then(|machine| machine.product.clone());
-    let mut profile = Profile {
-        provider: machine.and_then(provider),
+    let ports = PortView::all(snapshot, roles, (snapshot.at, Duration::MAX));
+    let rails: Vec<PortView<'_>> = ports.filter(|port| port.rail).collect();
+    let (source, shape) = known(settings, offer, snapshot).unzip();
+    let of_shape = shape.map(|shape| shape.provider);
+    Profile {
+        source: source.unwrap_or_default(),
+        shape,
+        provider: of_shape.or_else(|| machine.and_then(provider)),
         instance_type: label.map(str::to_string).or(product),
         resource: Some(settings.resource.clone()).filter(|resource| !resource.is_empty()),
+        seen: (rails.first()).map(|rail| kind(rail.device, rail.port.link_layer)),
         roles_set: *overrides != RoleOverrides::default(),
-        ..Profile::default()
-    };
-    see(&mut profile, snapshot, roles);
-    if let Some((source, shape)) = known(settings, offer, snapshot) {
-        profile.source = source;
-        profile.shape = Some(shape);
-        profile.provider = Some(shape.provider);
+        rails: rail_keys(roles).count(),
+        rate: rails.iter().filter_map(PortView::rate).min(),
     }
-    profile
 }
 
 /// The shape, where something tells it.
@@ -275,10 +273,7 @@ pub fn known(
     of(Source::Set, set.and_then(by_type))
         .or_else(|| of(Source::InstanceType, label.and_then(by_type)))
         .or_else(|| of(Source::Dmi, machine.and_then(by_product)))
-        .or_else(|| {
-            let provider = machine.and_then(provider);
-            of(Source::Pci, by_drivers(provider, snapshot))
-        })
+        .or_else(|| of(Source::Pci, by_drivers(snapshot)))
 }
 
 /// What the shape, where one is known, says of which ports are rails: only what is proven.
@@ -292,9 +287,9 @@ pub fn says_of_roles(shape: Option<&Shape>) -> ShapeSays {
 
 /// Google's product name is the same on all of its machines; the number of gVNICs next to eight GPUs
 /// tells A3 High (five with the node's own) from A3 Mega (nine).
-fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'static Shape> {
-    let gpus = snapshot.pci.as_ref()?.value.gpus.len();
-    if provider != Some(Provider::Gcp) || gpus != 8 {
+fn by_drivers(snapshot: &Snapshot) -> Option<&'static Shape> {
+    let pci = &snapshot.pci.as_ref()?.value;
+    if provider(&pci.machine) != Some(Provider::Gcp) || pci.gpus.len() != 8 {
         return None;
     }
     let devices = &snapshot.devices.as_ref()?.value;
@@ -304,16 +299,6 @@ fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'stati
         (9, 9) => by_type("a3-megagpu-8g"),
         _ => None,
     }
-}
-
-/// What of the rails is seen.
-fn see(profile: &mut Profile, snapshot: &Snapshot, roles: &BTreeMap<PortKey, RoleFacts>) {
-    profile.rails = rail_keys(roles).count();
-    let ports = PortView::all(snapshot, roles, (snapshot.at, Duration::MAX));
-    let rails: Vec<PortView<'_>> = ports.filter(|port| port.rail).collect();
-    let first = rails.first();
-    profile.seen = first.map(|rail| kind(rail.device, rail.port.link_layer));
-    profile.rate = rails.iter().filter_map(PortView::rate).min();
 }
 
 fn kind(device: &RdmaDevice, layer: LinkLayer) -> Fabric {

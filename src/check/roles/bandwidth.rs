@@ -19,15 +19,13 @@ fn best_rate(port: &Port<'_>, history: &History) -> Option<BitsPerSec> {
 
 /// Rule 4: without GPUs to go by, the model with most ports at the highest rate.
 pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Roles) {
-    let kinds: Vec<_> = kinds(ports)
-        .into_iter()
-        .map(|kind| {
-            let alike = || ports.iter().filter(|port| port.kind().fits(&kind));
-            let rate = alike().filter_map(|port| best_rate(port, history)).max();
-            let count = alike().count() as u64;
-            (kind, count, rate)
-        })
-        .collect();
+    let kinds = kinds(ports).into_iter().map(|kind| {
+        let alike = || ports.iter().filter(|port| port.kind().fits(&kind));
+        let rate = alike().filter_map(|port| best_rate(port, history)).max();
+        let count = alike().count() as u64;
+        (kind, count, rate)
+    });
+    let kinds: Vec<_> = kinds.collect();
     let fastest = kinds.iter().filter_map(|(_, _, rate)| *rate).max();
     let best = kinds.iter().max_by_key(|(kind, count, rate)| {
         let assumed = rate.or(fastest).map_or(1, |rate| rate.0);

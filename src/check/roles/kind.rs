@@ -60,6 +60,15 @@ pub fn layer(device: &RdmaDevice, port: &RdmaPort) -> Option<LinkLayer> {
     Some(port.link_layer).filter(|layer| layerless || *layer != LinkLayer::Unspecified)
 }
 
+/// The link layer, for people; none where it was not read.
+pub fn layer_name(layer: LinkLayer) -> Option<&'static str> {
+    match layer {
+        LinkLayer::Infiniband => Some("InfiniBand"),
+        LinkLayer::Ethernet => Some("Ethernet"),
+        LinkLayer::Unspecified => None,
+    }
+}
+
 /// PCI id; where that is missing or not what the driver says (mlx4 and mlx5 print the device id in
 /// decimal as `hca_type`), nothing is known but what the driver says.
 pub fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {

@@ -88,30 +88,29 @@ pub(super) fn by_nearness(
     let usual = most_common(serving.values().copied());
     let rails = (ports.iter()).filter(|port| of_fabric(port) && near.contains_key(&port.key));
     let rails: Vec<&Port<'_>> = rails.collect();
+    let is_left = |gpu: &str| serving.get(gpu) < usual.as_ref();
     for port in ports {
-        let Some(gpus) = near.get(&port.key) else {
-            if of_fabric(port) && like_a_rail_without_gpu(port, &rails, pci) {
-                let why = "like the rails in make and place, though no GPU is seen near it";
-                decide(roles, port, Role::Rail, why);
-            } else {
-                let why = "not among the RDMA devices nearest to any GPU";
-                decide(roles, port, Role::Other, why);
-            }
-            continue;
-        };
-        let is_left = |gpu: &str| serving.get(gpu) < usual.as_ref();
-        let serves = (gpus.iter()).find(|(gpu, _)| of_fabric(port) || is_left(gpu));
-        match serves {
-            Some((gpu, distance)) => {
+        let mut gpus = near.get(&port.key).into_iter().flatten();
+        let (first, is_like) = (gpus.clone().next(), of_fabric(port));
+        let (role, why) = match (gpus.find(|(gpu, _)| is_like || is_left(gpu)), first) {
+            (Some((gpu, distance)), _) => {
                 let why = format!("nearest to GPU {gpu} ({})", word(distance));
-                decide(roles, port, Role::Rail, why);
+                (Role::Rail, why)
             }
-            None => {
-                let gpu = gpus.keys().next().copied().unwrap_or_default();
+            (None, Some((gpu, _))) => {
                 let why = format!("near GPU {gpu}, but NICs of another kind serve the GPUs");
-                decide(roles, port, Role::Other, why);
+                (Role::Other, why)
             }
-        }
+            (None, None) if is_like && like_a_rail_without_gpu(port, &rails, pci) => {
+                let why = "like the rails in make and place, though no GPU is seen near it";
+                (Role::Rail, why.into())
+            }
+            (None, None) => {
+                let why = "not among the RDMA devices nearest to any GPU";
+                (Role::Other, why.into())
+            }
+        };
+        decide(roles, port, role, why);
     }
 }
 
@@ -141,11 +140,20 @@ fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&Pc
     alike && known > usize::from(others_near)
 }
 
+/// Deeper than any machine: a bound against a tree that loops.
+const DEEPEST: usize = 32;
+
+/// A function and the bridges above it, with their addresses.
+pub fn upwards<'p>(
+    pci: &'p PciFacts,
+    address: &str,
+) -> impl Iterator<Item = (&'p String, &'p PciFunction)> + use<'p> {
+    let above = |(_, of): &(_, &PciFunction)| pci.functions.get_key_value(of.parent.as_ref()?);
+    std::iter::successors(pci.functions.get_key_value(address), above).take(DEEPEST)
+}
+
 /// Bridges above a function.
 fn depth(pci: &PciFacts, address: &str) -> Option<usize> {
-    let parent = |of: &&PciFunction| pci.functions.get(of.parent.as_deref()?);
-    let path = std::iter::successors(Some(pci.functions.get(address)?), parent);
-    // Deeper than any machine; the bound is against a tree that loops.
-    let depth = path.skip(1).take(32).count();
-    (depth < 32).then_some(depth)
+    let bridges = upwards(pci, address).count().checked_sub(1)?;
+    (bridges + 1 < DEEPEST).then_some(bridges)
 }
