@@ -137,9 +137,12 @@ impl NodeJobs {
             troubles.collect::<Vec<DaemonTrouble>>()
         };
         // What a watcher that hangs saw last may have ended since.
-        let watched = self.supervisor.silent(supervise::TCP_WATCH).is_none();
+        let suspects = match self.supervisor.silent(supervise::TCP_WATCH) {
+            None => Arc::clone(&self.suspects),
+            Some(_) => Arc::default(),
+        };
         let now = Jobs {
-            suspects: (watched.then(|| Arc::clone(&self.suspects))).unwrap_or_default(),
+            suspects,
             no_rdma: no_rdma.collect(),
             daemon_troubles: tcp.map(trouble).unwrap_or_default(),
             tcp_daemons: (table.health == Health::Known).then_some(with_daemon),

@@ -138,8 +138,8 @@ impl Schedule {
         });
     }
 
-    /// Reads a subject at once by another reader. What is known of its health stays, and a read that is out is
-    /// forgotten, unless too many were.
+    /// Reads a subject at once by another reader. Its health stays as it is, and a read that is out is forgotten,
+    /// unless too many were.
     pub fn renew(&mut self, subject: &Subject, now: Millis) {
         if let Some(slot) = self.slots.get_mut(subject) {
             slot.due = now;
