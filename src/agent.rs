@@ -325,13 +325,8 @@ impl Node {
 
     fn report(&mut self) -> Report {
         let stalled = self.supervisor.silent(supervise::KERNEL_LOG);
-        let logs_read = self.jobs.report_health(&mut self.sampler)
-            && (self.log_health.read || stalled.is_some());
-        let log_health = Followed {
-            stalled,
-            ..self.log_health.clone()
-        };
-        self.sampler.set_health("kernel_log", log_health);
+        let log_read = (self.sampler).set_health("kernel_log", &self.log_health, stalled);
+        let logs_read = self.jobs.report_health(&mut self.sampler) && log_read;
         self.full_window |= logs_read && self.sampler.full_window();
         let wall = jiff::Timestamp::now();
         let facts = self.cluster.node();
@@ -367,9 +362,11 @@ impl Node {
             Wake::KernelLog(update) => self.handle_kernel_log(update),
             Wake::Jobs(update) => self.jobs.update(update),
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
-            Wake::Dcb => self.sampler.dcb_changed(),
-            Wake::Devices => self.sampler.devices_changed(),
-            Wake::Lost => self.sampler.resync(),
+            // Statistics are read at their own pace: shares of time need samples that lie well apart.
+            Wake::Dcb => self.sampler.wake(&["dcb"]),
+            Wake::Devices => self.sampler.wake(&["devices"]),
+            // All that the lost events could have reported.
+            Wake::Lost => self.sampler.wake(&["devices", "link", "netdev"]),
         }
     }
 
@@ -397,8 +394,8 @@ impl Node {
         }
     }
 
-    /// Writes the state file if its content changed: at once after a kernel event or when a port
-    /// was found restricted, else every few seconds; what counters count, every few minutes.
+    /// Writes the state file if its content changed: at once after a kernel event or when other ports
+    /// are restricted, else every few seconds; what counters count, every few minutes.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
         let annotated = self.cluster.node().accept;
@@ -413,8 +410,9 @@ impl Node {
             self.save_now = true;
             self.due = now;
         }
-        let (new, restricted) = self.sampler.restricted();
-        if !(self.save_now || new || now.since(self.saved_at) >= SAVE_EVERY) {
+        let restricted = self.sampler.restricted();
+        let differ = restricted != self.found.saved.restricted;
+        if !(self.save_now || differ || now.since(self.saved_at) >= SAVE_EVERY) {
             return;
         }
         self.saved_at = now;

@@ -52,7 +52,7 @@ pub async fn sample_once(config: &Config) -> Report {
             Followed::of(Reading::<()>::failed(FaultKind::Stalled, why))
         }
     };
-    sampler.set_health("kernel_log", log_health);
+    sampler.set_health("kernel_log", &log_health, None);
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
 }
 

@@ -11,6 +11,7 @@ use crate::cluster::{EventKind, EventSender, PodRef};
 use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
+use crate::observe::reading::Reading;
 use crate::sampler::Followed;
 use crate::source::pod_logs::{Follower, Options, PollStats};
 use crate::supervise;
@@ -310,17 +311,17 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         lines_dropped: totals.lines_dropped + registry.dropped,
         bytes_lost: registry.lost,
     };
-    let pods = Followed::of(stats.root.clone());
+    let is_there = matches!(stats.root, Reading::Value(()) | Reading::Failed(_));
     let (fallbacks_in_a_row, fallback_namespaces) = registry.outcomes.fallbacks_in_a_row();
     let jobs = Jobs {
         containers: registry.verdicts(),
         fallbacks_in_a_row,
         fallback_namespaces,
-        logs: (!pods.absent).then_some(logs),
+        logs: is_there.then_some(logs),
         ..Jobs::default()
     };
     PodLogStatus {
-        pods,
+        pods: Followed::of(stats.root.clone()),
         files: Followed::default(),
         jobs,
     }

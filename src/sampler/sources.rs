@@ -118,7 +118,7 @@ pub struct Inventory<'a> {
 type Interval = fn(&Intervals) -> Span;
 type MakeReader = fn(&Inventory<'_>, &str) -> Option<Reader>;
 
-/// A source of which one sample is enough and which nothing holds back.
+/// A source of which one sample is enough and which nothing holds back; [`SOURCES`] says what differs.
 const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeReader) -> Source {
     Source {
         name,
@@ -131,39 +131,22 @@ const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeR
     }
 }
 
-impl Source {
-    const fn vital(self) -> Self {
-        let vital = true;
-        Source { vital, ..self }
-    }
-
-    const fn held_back(self) -> Self {
-        let held_back = true;
-        Source { held_back, ..self }
-    }
-
-    const fn sampled_twice(self) -> Self {
-        let samples = 2;
-        Source { samples, ..self }
-    }
-}
-
 /// All sources, by name.
 #[rustfmt::skip]
 pub static SOURCES: &[Source] = &[
-    row("counters", Device, |every| every.counters, counters_reader).held_back().sampled_twice(),
-    row("dcb", Interface, |every| every.dcb, dcb_reader).held_back(),
-    row("devices", Node, |every| every.devices, devices_reader).vital(),
+    Source { held_back: true, samples: 2, ..row("counters", Device, |every| every.counters, counters_reader) },
+    Source { held_back: true, ..row("dcb", Interface, |every| every.dcb, dcb_reader) },
+    Source { vital: true, ..row("devices", Node, |every| every.devices, devices_reader) },
     row("dot1x", Inventoried, |every| every.dot1x, dot1x_reader),
-    row("ethtool", Interface, |every| every.ethtool, ethtool_reader).held_back().sampled_twice(),
-    row("gids", Device, |every| every.gids, gids_reader).held_back(),
+    Source { held_back: true, samples: 2, ..row("ethtool", Interface, |every| every.ethtool, ethtool_reader) },
+    Source { held_back: true, ..row("gids", Device, |every| every.gids, gids_reader) },
     row("gpudirect", Node, |every| every.gpudirect, gpudirect_reader),
-    row("link", Device, |every| every.link, link_reader).vital(),
+    Source { vital: true, ..row("link", Device, |every| every.link, link_reader) },
     row("lldp", Inventoried, |every| every.lldp, lldp_reader),
     row("netdev", Interface, |every| every.netdev, netdev_reader),
-    row("pci", Inventoried, |every| every.pci, pci_reader).vital(),
-    row("umad", Device, |every| every.umad, umad_reader).held_back(),
-    row("vf_links", Interface, |every| every.pci, vf_links_reader).held_back(),
+    Source { vital: true, ..row("pci", Inventoried, |every| every.pci, pci_reader) },
+    Source { held_back: true, ..row("umad", Device, |every| every.umad, umad_reader) },
+    Source { held_back: true, ..row("vf_links", Interface, |every| every.pci, vf_links_reader) },
 ];
 
 /// What a name without a row is: never, since names come from the rows.
