@@ -252,10 +252,10 @@ async fn ask_budget(
     max: BudgetMax,
     node: &NodeView,
 ) -> ApiResult<(Slot, Option<BudgetStatus>)> {
-    let mut read = api.ledger(&group.lease).await?;
+    let mut lease = api.lease(&group.lease).await?;
+    let mut ledger = api.ledger(lease.as_ref());
     let mut listed = None;
     loop {
-        let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
         let limit = ledger.limit(max);
         let asker = Asker {
             node: &node.name,
@@ -280,9 +280,9 @@ async fn ask_budget(
             }
         };
         if let Some(next) = &next {
-            read = Some(api.write_ledger(&group.lease, read.as_ref(), next).await?);
+            lease = Some(api.write_ledger(&group.lease, lease.as_ref(), next).await?);
         }
-        let ledger = next.unwrap_or(ledger);
+        ledger = next.unwrap_or(ledger);
         if let Some(slot) = slot {
             let status = BudgetStatus {
                 lease: group.lease.clone(),
@@ -318,9 +318,8 @@ async fn amend(
     change: impl Fn(Ledger) -> Option<Ledger>,
 ) -> ApiResult<()> {
     let attempt = async || {
-        let read = api.ledger(lease).await?;
-        let ledger = read.as_ref().map(|read| read.ledger.clone());
-        let Some(next) = change(ledger.unwrap_or_default()) else {
+        let read = api.lease(lease).await?;
+        let Some(next) = change(api.ledger(read.as_ref())) else {
             return Ok(());
         };
         let written = api.write_ledger(lease, read.as_ref(), &next).await;
