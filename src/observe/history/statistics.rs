@@ -17,15 +17,11 @@ impl History {
                 }
                 continue;
             };
-            let known = self.netdevs.get(name);
-            if known.and_then(|tracks| tracks.get("carrier_changes")?.last_at()) == Some(facts.at) {
-                continue;
-            }
             let tracks = self.netdevs.entry(name.clone()).or_default();
             let track = tracks.entry("carrier_changes".into()).or_default();
-            track.push(facts.at, *changes);
+            let rose = track.push(facts.at, *changes) > 0;
             let by = falls_of_late(track);
-            if by == 0 {
+            if !rose || by == 0 {
                 continue;
             }
             for (device, port) in ports_of(snapshot) {
@@ -46,8 +42,10 @@ impl History {
             self.ethtool_at.insert(name.clone(), facts.at);
             let tracks = self.netdevs.entry(name.clone()).or_default();
             for (stat, value) in &stats.counts {
-                let track = tracks.entry(stat.clone()).or_default();
-                track.push(facts.at, *value);
+                tracks
+                    .entry(stat.clone())
+                    .or_default()
+                    .push(facts.at, *value);
             }
         }
         self.ethtool_at

@@ -122,7 +122,8 @@ impl NcclLog {
         &self.evidence
     }
 
-    /// Applies a line of another program that is known: version, list of ranks, last error.
+    /// Applies a line that says something whoever printed it, as other programs do: version, list of ranks,
+    /// errors.
     pub fn apply_loose(&mut self, event: &Event<'_>, text: &str, number: u64) {
         match *event {
             Event::Version(version) => self.version(version),
@@ -199,14 +200,9 @@ impl NcclLog {
             }
             Event::Comm(comm) => self.comm(&comm, record, place, number, time),
             Event::InitSeconds(init) => self.init_took(place, record.who.tid, init),
-            Event::Failure(failure) => {
+            Event::Failure(failure) | Event::DeviceFailure(failure, _) => {
                 self.about_verbs(place, failure, text);
-                self.failure(failure, text, number);
-            }
-            Event::DeviceFailure(failure, device) => {
-                self.about_verbs(place, failure, text);
-                self.failure(failure, text, number);
-                self.device_error(device, text);
+                self.apply_loose(&record.event, text, number);
             }
             Event::PluginNotFound(_) => {
                 self.show(EvidenceKind::Failure(Failure::PluginMissing), text, number);
