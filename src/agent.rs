@@ -227,7 +227,7 @@ impl Node {
             clock,
             saver,
             supervisor: supervisor.clone(),
-            log_health: Followed::default(),
+            log_health: None,
             kernel_log: found.saved.kernel_log.clone(),
             found,
             saved_at: clock.now(),
@@ -272,11 +272,13 @@ impl Node {
                 Ok(()) = tasks.changed() => {}
                 news = self.sampler.run_until_news() => judge = news == News::Changed || self.clock.now() >= self.due,
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
-                change = self.cluster.changed() => if change == cluster::Change::Status {
+                // Where the writer was never started, or has ended, these two say nothing.
+                Ok(()) = self.cluster.link.node.changed() => {}
+                Ok(()) = self.cluster.link.status.changed() => {
                     // Shown, without a new verdict.
                     observer(&reports.borrow(), self.cluster.status().as_ref());
                     continue;
-                },
+                }
                 Some(wake) = wakes.recv() => {
                     let mut next = Some(wake);
                     while let Some(wake) = next {
@@ -345,7 +347,7 @@ impl Node {
             self.hold.adopt(now);
         }
         self.node_seen |= facts.found_tainted.is_some();
-        self.hold.be_patient(passes_within(&report.findings));
+        self.hold.patience = passes_within(&report.findings);
         let tainting = self.hold.update(report.state, report.full_window, now);
         // Until the Node has been seen, it is unknown whether it carries the taint.
         report.tainting = match self.node_seen {
@@ -385,12 +387,7 @@ impl Node {
                 self.evaluator.history.totals.kmsg_records_lost += lost;
             }
             Update::Read(_, Delivery::Rebooted) => {}
-            Update::Health(way) => {
-                self.log_health = Followed {
-                    via: way.value().map(|way| way.as_str()),
-                    ..Followed::of(way)
-                };
-            }
+            Update::Health(way) => self.log_health = Some(way.map(|way| Some(way.as_str()))),
         }
     }
 
@@ -398,13 +395,11 @@ impl Node {
     /// are restricted, else every few seconds; what counters count, every few minutes.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
+        let remembered = &mut self.evaluator.history.remembered;
         let annotated = self.cluster.node().accept;
-        let by_annotation = annotated.is_some_and(|request| self.evaluator.accept(request));
-        let by_command = self.saver.is_accepted();
-        if by_command {
+        let by_annotation = annotated.is_some_and(|request| remembered.accepts(request));
+        if self.saver.is_accepted() || by_annotation {
             self.evaluator.forget();
-        }
-        if by_command || by_annotation {
             tracing::info!("machine accepted as it is now; remembered best values dropped");
             self.hold.accepted = true;
             self.save_now = true;

@@ -96,8 +96,8 @@ impl NodeJobs {
             reads_pods,
             reads_files,
             supervisor: inputs.supervisor.clone(),
-            pod_logs: Followed::default(),
-            log_files: Followed::default(),
+            pod_logs: None,
+            log_files: None,
         }
     }
 

@@ -171,12 +171,11 @@ impl Reader {
         if let Some(files) = &self.files {
             let known = status.jobs.logs.get_or_insert_with(|| self.totals.clone());
             known.containers += files.count() as u64;
-            status.files = Followed::of(files.state());
+            status.files = Some(files.state().map(|()| None));
         }
         status.jobs.limited = self.limited;
-        let news = self.published.as_ref() != Some(&status);
-        self.published = Some(status.clone());
-        news.then_some(status)
+        let before = self.published.replace(status.clone());
+        (before.as_ref() != Some(&status)).then_some(status)
     }
 
     /// Blocks until there may be something new.
@@ -321,8 +320,8 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         ..Jobs::default()
     };
     PodLogStatus {
-        pods: Followed::of(stats.root.clone()),
-        files: Followed::default(),
+        pods: Some(stats.root.clone().map(|()| None)),
+        files: None,
         jobs,
     }
 }

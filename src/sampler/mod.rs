@@ -25,24 +25,9 @@ use std::time::Duration;
 /// facts no node is ready.
 const FIRST_BUS_WITHIN: Duration = Duration::from_secs(60);
 
-/// State of a source that is followed elsewhere: the kernel log, pods' logs.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Followed {
-    /// What came of reading it; `None` before the first look.
-    pub outcome: Option<Reading<()>>,
-    /// The way it is read, where there are several.
-    pub via: Option<&'static str>,
-}
-
-impl Followed {
-    /// It was read, with this outcome.
-    pub fn of<T>(outcome: Reading<T>) -> Self {
-        Followed {
-            outcome: Some(outcome.map(drop)),
-            via: None,
-        }
-    }
-}
+/// What came of reading a source that is followed elsewhere, such as the kernel log or pods' logs: the way
+/// it is read, where there are several. `None` before the first look.
+pub type Followed = Option<Reading<Option<&'static str>>>;
 
 /// What reads that ended brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,16 +125,16 @@ impl Sampler {
         health: &Followed,
         stalled: Option<Duration>,
     ) -> bool {
-        let (now, outcome) = (self.clock.now(), health.outcome.clone());
-        let answered = outcome.is_some() || stalled.is_some();
-        let ok = outcome == Some(Reading::Value(())) && stalled.is_none();
+        let (now, health) = (self.clock.now(), health.clone());
+        let answered = health.is_some() || stalled.is_some();
+        let via = health.as_ref().and_then(Reading::value).copied();
         let health = SourceHealth {
             source: source.into(),
-            last_ok: ok.then_some(now),
+            last_ok: (via.is_some() && stalled.is_none()).then_some(now),
             stalled_since: stalled.map(|stalled| now.minus(stalled)),
-            absent: matches!(outcome, Some(Reading::Absent | Reading::NotObservable)),
-            fault: outcome.and_then(Reading::into_fault),
-            via: health.via.map(Into::into),
+            absent: matches!(health, Some(Reading::Absent | Reading::NotObservable)),
+            fault: health.and_then(Reading::into_fault),
+            via: via.flatten().map(Into::into),
             ..SourceHealth::default()
         };
         self.snapshot.sources.insert(source.into(), health);
