@@ -208,7 +208,7 @@ fn taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Opt
     if wanted == found {
         return None;
     }
-    let tainted = node.has_taint(&ours);
+    let tainted = node.is_tainted(settings);
     let present = wanted.iter().any(|taint| text(taint, "key") == ours);
     let mut operations = Vec::new();
     if (present && !tainted) || node.taints.is_none() {
