@@ -316,9 +316,8 @@ impl History {
                     appeared,
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
-                    missed: 0,
-                    gone_since: None,
                     main_function: device.function.is_whole(),
+                    ..SeenDevice::default()
                 },
             );
         }

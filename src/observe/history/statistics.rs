@@ -1,7 +1,7 @@
 //! Statistics of network devices over time.
 
 use super::counted::falls_of_late;
-use super::edges::{add_edges, counts_carrier_changes};
+use super::edges::counts_carrier_changes;
 use super::{History, ports_of};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
@@ -27,8 +27,7 @@ impl History {
             for (device, port) in ports_of(snapshot) {
                 let key = device.port_key(port.number);
                 if port.netdev.as_deref() == Some(name) && counts_carrier_changes(snapshot, &key) {
-                    let history = self.ports.entry(key.clone()).or_default();
-                    add_edges(history, &mut self.totals, &key, facts.at, by);
+                    self.add_edges(&key, facts.at, by);
                 }
             }
         }

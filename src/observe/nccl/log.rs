@@ -85,7 +85,8 @@ pub struct NcclLog {
     pub unknown: u64,
     /// Time of the last line, if lines have times.
     pub last: Option<jiff::Timestamp>,
-    evidence: BTreeMap<EvidenceKind, EvidenceLine>,
+    /// The first line of each kind of evidence.
+    pub evidence: BTreeMap<EvidenceKind, EvidenceLine>,
 }
 
 impl NcclLog {
@@ -117,13 +118,8 @@ impl NcclLog {
         size_of::<Self>() + texts + processes + groups + numbers + self.channels.held()
     }
 
-    /// The first line of each kind of evidence.
-    pub fn evidence(&self) -> &BTreeMap<EvidenceKind, EvidenceLine> {
-        &self.evidence
-    }
-
-    /// Applies a line that says something whoever printed it, as other programs do: version, list of ranks,
-    /// errors.
+    /// Applies a line that means the same from any process, also of another program: version, list of
+    /// ranks, errors.
     pub fn apply_loose(&mut self, event: &Event<'_>, text: &str, number: u64) {
         match *event {
             Event::Version(version) => self.version(version),
