@@ -160,17 +160,20 @@ impl EventRecorder {
     }
 
     async fn count_up(&self, client: &Client, earlier: Event, event: Event) -> ApiResult<Event> {
+        let other_message = event.message != earlier.message;
         let event = Event {
             count: Some(earlier.count.unwrap_or(1).saturating_add(1)),
             last_timestamp: event.last_timestamp,
             message: event.message,
             ..earlier
         };
-        let body = json!({
+        let mut body = json!({
             "count": event.count,
             "lastTimestamp": event.last_timestamp,
-            "message": event.message,
         });
+        if let Some(body) = body.as_object_mut().filter(|_| other_message) {
+            body.insert("message".into(), json!(event.message));
+        }
         let params = PatchParams::apply(FIELD_MANAGER);
         let name = event.metadata.name.clone().unwrap_or_default();
         let (api, patch) = (api(client, &event), Patch::Merge(&body));
