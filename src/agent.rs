@@ -227,7 +227,7 @@ impl Node {
             clock,
             saver,
             supervisor: supervisor.clone(),
-            log_health: Followed::default(),
+            log_health: None,
             kernel_log: found.saved.kernel_log.clone(),
             found,
             saved_at: clock.now(),
@@ -272,11 +272,13 @@ impl Node {
                 Ok(()) = tasks.changed() => {}
                 news = self.sampler.run_until_news() => judge = news == News::Changed || self.clock.now() >= self.due,
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
-                change = self.cluster.changed() => if change == cluster::Change::Status {
+                // Where the writer was never started, or has ended, these two say nothing.
+                Ok(()) = self.cluster.link.node.changed() => {}
+                Ok(()) = self.cluster.link.status.changed() => {
                     // Shown, without a new verdict.
                     observer(&reports.borrow(), self.cluster.status().as_ref());
                     continue;
-                },
+                }
                 Some(wake) = wakes.recv() => {
                     let mut next = Some(wake);
                     while let Some(wake) = next {
@@ -325,13 +327,8 @@ impl Node {
 
     fn report(&mut self) -> Report {
         let stalled = self.supervisor.silent(supervise::KERNEL_LOG);
-        let logs_read = self.jobs.report_health(&mut self.sampler)
-            && (self.log_health.read || stalled.is_some());
-        let log_health = Followed {
-            stalled,
-            ..self.log_health.clone()
-        };
-        self.sampler.set_health("kernel_log", log_health);
+        let log_read = (self.sampler).set_health("kernel_log", &self.log_health, stalled);
+        let logs_read = self.jobs.report_health(&mut self.sampler) && log_read;
         self.full_window |= logs_read && self.sampler.full_window();
         let wall = jiff::Timestamp::now();
         let facts = self.cluster.node();
@@ -350,7 +347,7 @@ impl Node {
             self.hold.adopt(now);
         }
         self.node_seen |= facts.found_tainted.is_some();
-        self.hold.be_patient(passes_within(&report.findings));
+        self.hold.patience = passes_within(&report.findings);
         let tainting = self.hold.update(report.state, report.full_window, now);
         // Until the Node has been seen, it is unknown whether it carries the taint.
         report.tainting = match self.node_seen {
@@ -367,9 +364,11 @@ impl Node {
             Wake::KernelLog(update) => self.handle_kernel_log(update),
             Wake::Jobs(update) => self.jobs.update(update),
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
-            Wake::Dcb => self.sampler.dcb_changed(),
-            Wake::Devices => self.sampler.devices_changed(),
-            Wake::Lost => self.sampler.resync(),
+            // Statistics are read at their own pace: shares of time need samples that lie well apart.
+            Wake::Dcb => self.sampler.wake(&["dcb"]),
+            Wake::Devices => self.sampler.wake(&["devices"]),
+            // All that the lost events could have reported.
+            Wake::Lost => self.sampler.wake(&["devices", "link", "netdev"]),
         }
     }
 
@@ -388,33 +387,27 @@ impl Node {
                 self.evaluator.history.totals.kmsg_records_lost += lost;
             }
             Update::Read(_, Delivery::Rebooted) => {}
-            Update::Health(way) => {
-                self.log_health = Followed {
-                    via: way.value().map(|way| way.as_str()),
-                    ..Followed::of(way)
-                };
-            }
+            Update::Health(way) => self.log_health = Some(way.map(|way| Some(way.as_str()))),
         }
     }
 
-    /// Writes the state file if its content changed: at once after a kernel event or when a port
-    /// was found restricted, else every few seconds; what counters count, every few minutes.
+    /// Writes the state file if its content changed: at once after a kernel event or when other ports
+    /// are restricted, else every few seconds; what counters count, every few minutes.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
+        let remembered = &mut self.evaluator.history.remembered;
         let annotated = self.cluster.node().accept;
-        let by_annotation = annotated.is_some_and(|request| self.evaluator.accept(request));
-        let by_command = self.saver.is_accepted();
-        if by_command {
+        let by_annotation = annotated.is_some_and(|request| remembered.accepts(request));
+        if self.saver.is_accepted() || by_annotation {
             self.evaluator.forget();
-        }
-        if by_command || by_annotation {
             tracing::info!("machine accepted as it is now; remembered best values dropped");
             self.hold.accepted = true;
             self.save_now = true;
             self.due = now;
         }
-        let (new, restricted) = self.sampler.restricted();
-        if !(self.save_now || new || now.since(self.saved_at) >= SAVE_EVERY) {
+        let restricted = self.sampler.restricted();
+        let differ = restricted != self.found.saved.restricted;
+        if !(self.save_now || differ || now.since(self.saved_at) >= SAVE_EVERY) {
             return;
         }
         self.saved_at = now;

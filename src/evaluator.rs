@@ -153,16 +153,6 @@ impl Evaluator {
         self.debouncer.accept();
     }
 
-    /// The same by a request that the Node's annotation names by its moment; false if it was granted
-    /// before.
-    pub fn accept(&mut self, request: jiff::Timestamp) -> bool {
-        let is_new = self.history.remembered.accepts(request);
-        if is_new {
-            self.forget();
-        }
-        is_new
-    }
-
     /// When a node is judged again even if nothing changes.
     pub fn next_look(&self, report: &Report, tainting: Tainting) -> Millis {
         let hold_settled = match tainting {

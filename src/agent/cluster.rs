@@ -21,20 +21,11 @@ const WAITING: usize = 64;
 /// TLS and JSON go deeper than one call.
 const STACK: usize = 4 * 1024 * 1024;
 
-/// Which side has news.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    /// What the Node object says of what is judged: mutes, devices, promises.
-    Node,
-    /// What the writer has done: for those who show it.
-    Status,
-}
-
 /// What the cluster's side tells the agent.
 pub struct ClusterLink {
-    /// What the writer has done; `None` in it where nothing is written.
+    /// What the writer has done, for those who show it; `None` in it where nothing is written.
     pub status: watch::Receiver<Option<Arc<ClusterStatus>>>,
-    /// What the Node object says.
+    /// What the Node object says of what is judged: mutes, devices, promises.
     pub node: watch::Receiver<NodeFacts>,
     /// The node's pods as the API server has them; `off` where they are not watched.
     pub pods: watch::Receiver<Arc<PodTable>>,
@@ -43,7 +34,6 @@ pub struct ClusterLink {
 /// The agent's ends of the channels to and from the cluster.
 pub(super) struct Cluster {
     pub link: ClusterLink,
-    writes: bool,
     changes: mpsc::Sender<EventRequest>,
     /// Takes events on pods, and drops them where no Node is written.
     pub events: EventSender,
@@ -90,7 +80,6 @@ impl Cluster {
                 node: node_rx,
                 pods,
             }),
-            writes: wanted.is_some_and(|(writes, _)| writes),
             changes,
             events,
             state: None,
@@ -132,19 +121,6 @@ impl Cluster {
         cluster
     }
 
-    /// Waits for news of the writer or the Node object. Never returns where nothing writes.
-    pub async fn changed(&mut self) -> Change {
-        let (changed, change) = tokio::select! {
-            changed = self.link.node.changed() => (changed, Change::Node),
-            changed = self.link.status.changed() => (changed, Change::Status),
-        };
-        match changed {
-            Ok(()) => change,
-            // The writer was never started, or has ended.
-            Err(_) => std::future::pending().await,
-        }
-    }
-
     /// What the writer has done. A value of its own: the one that looks at it may send the next one.
     pub fn status(&self) -> Option<Arc<ClusterStatus>> {
         self.link.status.borrow().clone()
@@ -157,12 +133,13 @@ impl Cluster {
 
     /// Has a change of verdict published as an event.
     pub fn note_change(&mut self, report: &Report) {
-        if !report.full_window || self.state == Some(report.state) || !self.writes {
+        if !report.full_window || self.state == Some(report.state) {
             return;
         }
         let change = EventRequest::of_verdict(report, self.state.is_none());
         self.state = Some(report.state);
-        // What does not fit is not published; the condition has the latest verdict.
+        // What does not fit, or is received by none, is not published; the condition has the latest
+        // verdict.
         let _ = self.changes.try_send(change);
     }
 }

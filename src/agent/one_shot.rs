@@ -2,13 +2,12 @@
 
 use super::start;
 use crate::config::Config;
-use crate::evaluator::{Evaluator, Look};
+use crate::evaluator::Look;
 use crate::jobs;
-use crate::kernel_log::{self, Existing};
+use crate::kernel_log;
 use crate::observe::history::Memory;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::report::Report;
-use crate::sampler::Followed;
 use std::sync::Arc;
 
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
@@ -45,26 +44,15 @@ pub async fn sample_once(config: &Config) -> Report {
         }
     }
     let patience = config.intervals.deadline.duration();
-    let log_health = match tokio::time::timeout(patience, read).await {
-        Ok(Ok(read)) => push_log(&mut evaluator, read),
-        Ok(Err(_)) | Err(_) => {
-            let why = "the kernel log did not answer";
-            Followed::of(Reading::<()>::failed(FaultKind::Stalled, why))
-        }
-    };
-    sampler.set_health("kernel_log", log_health);
-    evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
-}
-
-/// Gives the evaluator what the kernel log holds, and says how the log was read.
-fn push_log(evaluator: &mut Evaluator, read: Reading<Existing>) -> Followed {
+    let read = tokio::time::timeout(patience, read).await.ok();
+    let read = read
+        .and_then(Result::ok)
+        .unwrap_or_else(|| Reading::failed(FaultKind::Stalled, "the kernel log did not answer"));
     for (at, item) in read.value().into_iter().flat_map(|(_, items)| items) {
-        evaluator
-            .history
-            .push_event(*at, item.historic, &item.event);
+        let history = &mut evaluator.history;
+        history.push_event(*at, item.historic, &item.event);
     }
-    Followed {
-        via: read.value().map(|(way, _)| way.as_str()),
-        ..Followed::of(read)
-    }
+    let log_health = Some(read.map(|(way, _)| Some(way.as_str())));
+    sampler.set_health("kernel_log", &log_health, None);
+    evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
 }

@@ -123,10 +123,8 @@ pub(super) fn start(
     // Begun again after a panic, it accepts from the same socket.
     let listener = listener.into_std();
     supervisor.task(supervise::HTTP, move |task| {
-        let listener = match &listener {
-            Ok(listener) => listener.try_clone(),
-            Err(error) => Err(error.kind().into()),
-        };
+        let listener = listener.as_ref().map_err(|error| error.kind().into());
+        let listener = listener.and_then(std::net::TcpListener::try_clone);
         let (state, stop) = (Arc::clone(&state), super::stopped(stop.clone()));
         async move {
             let listener = TcpListener::from_std(listener?)?;

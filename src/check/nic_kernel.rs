@@ -164,7 +164,7 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
 fn risen_at(port: &PortView<'_>) -> Option<Millis> {
     let counters = &port.history?.counters;
     let all = counters.pma.values().chain(counters.hw.values());
-    let risen = all.filter(|track| track.last_by() > 0);
+    let risen = all.filter(|track| track.last_step().is_some_and(|step| step.by > 0));
     risen.filter_map(|track| track.last_at()).max()
 }
 

@@ -120,14 +120,6 @@ pub struct NodeApi {
     limits: Limits,
 }
 
-/// A Lease with the ledger it holds.
-#[derive(Debug, Clone)]
-pub struct LedgerLease {
-    lease: Lease,
-    /// The ledger in its annotation.
-    pub ledger: Ledger,
-}
-
 impl NodeApi {
     /// The requests about `node`, by the settings.
     ///
@@ -205,35 +197,34 @@ impl NodeApi {
         Ok(NodeView::of(&node))
     }
 
-    /// The ledger of a group; `None` if its Lease does not exist yet.
+    /// The Lease of a group; `None` if it does not exist yet.
     ///
     /// # Errors
     /// As any request.
-    pub async fn ledger(&self, lease: &str) -> ApiResult<Option<LedgerLease>> {
-        let request = self.leases.get_opt(lease);
-        let lease = bounded("read the budget", self.limits.deadline, request).await?;
-        Ok(lease.map(|lease| {
-            let annotations = lease.metadata.annotations.as_ref();
-            let text = annotations.and_then(|all| all.get(&self.ledger_key));
-            LedgerLease {
-                ledger: Ledger::parse(text.map(String::as_str)),
-                lease,
-            }
-        }))
+    pub async fn lease(&self, name: &str) -> ApiResult<Option<Lease>> {
+        let request = self.leases.get_opt(name);
+        bounded("read the budget", self.limits.deadline, request).await
     }
 
-    /// Writes a ledger in place of the one that was read (`None`: there was no Lease), unless it has
-    /// changed since.
+    /// The ledger in a Lease's annotation; empty without a Lease.
+    pub fn ledger(&self, lease: Option<&Lease>) -> Ledger {
+        let annotations = lease.and_then(|lease| lease.metadata.annotations.as_ref());
+        let text = annotations.and_then(|all| all.get(&self.ledger_key));
+        Ledger::parse(text.map(String::as_str))
+    }
+
+    /// Writes a ledger into the Lease that was read (`None`: there was none), unless that has changed
+    /// since.
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] if it has; else as any request.
     pub async fn write_ledger(
         &self,
         name: &str,
-        read: Option<&LedgerLease>,
+        read: Option<&Lease>,
         ledger: &Ledger,
-    ) -> ApiResult<LedgerLease> {
-        let mut lease = read.map(|read| read.lease.clone()).unwrap_or_default();
+    ) -> ApiResult<Lease> {
+        let mut lease = read.cloned().unwrap_or_default();
         lease.metadata.name = Some(name.to_string());
         lease.metadata.managed_fields = None;
         let annotations = lease.metadata.annotations.get_or_insert_with(BTreeMap::new);
@@ -248,10 +239,7 @@ impl NodeApi {
                 None => self.leases.create(&params, &lease).await,
             }
         };
-        Ok(LedgerLease {
-            lease: bounded(WRITE_LEDGER, self.limits.deadline, write).await?,
-            ledger: ledger.clone(),
-        })
+        bounded(WRITE_LEDGER, self.limits.deadline, write).await
     }
 
     /// The nodes of a group as they are now (not from a cache), and nodes that have an entry in its

@@ -49,8 +49,8 @@ pub(super) struct EventRecorder {
     deadline: Duration,
     pub on_node: VecDeque<EventRequest>,
     on_pods: VecDeque<EventRequest>,
-    /// What was published lately.
-    published: Vec<Event>,
+    /// What was published lately, newest first.
+    published: VecDeque<Event>,
 }
 
 impl EventRecorder {
@@ -60,7 +60,7 @@ impl EventRecorder {
             deadline: limits.deadline,
             on_node: VecDeque::new(),
             on_pods: VecDeque::new(),
-            published: Vec::new(),
+            published: VecDeque::new(),
         }
     }
 
@@ -139,7 +139,10 @@ impl EventRecorder {
             self.published.remove(at);
         }
         match sent {
-            Ok(event) => self.remember(event),
+            Ok(event) => {
+                self.published.truncate(PUBLISHED_MAX - 1);
+                self.published.push_front(event);
+            }
             Err(_) if deleted => {}
             Err(error) => return Err(error),
         }
@@ -177,13 +180,6 @@ impl EventRecorder {
         let request = api.patch(&name, &params, &patch);
         bounded("write an event", self.deadline, request).await?;
         Ok(event)
-    }
-
-    fn remember(&mut self, event: Event) {
-        if self.published.len() >= PUBLISHED_MAX {
-            self.published.remove(0);
-        }
-        self.published.push(event);
     }
 
     fn event(&self, request: &EventRequest, uid: &str) -> Event {

@@ -21,6 +21,8 @@ pub const GPUDIRECT: &str = "gpudirect";
 /// Label of GPUDirect Storage.
 pub const GDS: &str = "gds";
 
+/// Name of the taint of an unready node.
+const TAINT: &str = "fabric-unready";
 /// Name of the taint that a node joins with.
 const STARTUP: &str = "agent-not-ready";
 /// The same taint where a cluster-autoscaler makes nodes: what begins so it does not count among a new node's taints,
@@ -44,7 +46,7 @@ impl ClusterSettings {
 
     /// Key of our taint.
     pub fn taint(&self) -> String {
-        self.own("fabric-unready")
+        self.own(TAINT)
     }
 
     /// Whether it is the key of the taint that a node joins with, under this prefix or a former one:
@@ -53,10 +55,9 @@ impl ClusterSettings {
         key == AUTOSCALER_STARTUP || self.without_prefix(key) == Some(STARTUP)
     }
 
-    /// Keys of our taint under former prefixes.
-    pub fn former_taints(&self) -> Vec<String> {
-        let taint = |prefix: &String| format!("{prefix}fabric-unready");
-        self.former_prefixes.iter().map(taint).collect()
+    /// Whether it is the key of our taint, under this prefix or a former one.
+    pub fn is_own_taint(&self, key: &str) -> bool {
+        self.without_prefix(key) == Some(TAINT)
     }
 
     /// Whether a label is one of ours, under this prefix or a former one.
@@ -90,23 +91,23 @@ mod tests {
         ] {
             assert_eq!(names.is_own_label(key), ours, "{key}");
         }
-        for (key, startup) in [
-            ("selvage.dev/agent-not-ready", true),
-            ("old.example/agent-not-ready", true),
-            ("other/agent-not-ready", false),
-            (
-                "startup-taint.cluster-autoscaler.kubernetes.io/selvage-agent-not-ready",
-                true,
-            ),
+        for (key, startup, unready) in [
+            ("selvage.dev/agent-not-ready", true, false),
+            ("old.example/agent-not-ready", true, false),
+            ("other/agent-not-ready", false, false),
+            (AUTOSCALER_STARTUP, true, false),
             (
                 "startup-taint.cluster-autoscaler.kubernetes.io/agent-not-ready",
                 false,
+                false,
             ),
-            ("agent-not-ready", false),
-            ("old.example/fabric-unready", false),
+            ("agent-not-ready", false, false),
+            ("selvage.dev/fabric-unready", false, true),
+            ("old.example/fabric-unready", false, true),
+            ("other/fabric-unready", false, false),
         ] {
             assert_eq!(names.is_startup_taint(key), startup, "{key}");
+            assert_eq!(names.is_own_taint(key), unready, "{key}");
         }
-        assert_eq!(names.former_taints(), ["old.example/fabric-unready"]);
     }
 }

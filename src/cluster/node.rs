@@ -120,18 +120,14 @@ impl NodeView {
 
     /// Whether our taint is there.
     pub fn is_tainted(&self, settings: &ClusterSettings) -> bool {
-        self.has_taint(&settings.taint())
+        let ours = settings.taint();
+        self.taints().any(|taint| text(taint, "key") == ours)
     }
 
     /// Whether the taint that a node joins with is there.
     pub fn is_joining(&self, settings: &ClusterSettings) -> bool {
         self.taints()
             .any(|taint| settings.is_startup_taint(text(taint, "key")))
-    }
-
-    /// Whether a taint of this key is there.
-    pub fn has_taint(&self, key: &str) -> bool {
-        self.taints().any(|taint| text(taint, "key") == key)
     }
 
     /// All taints, ours and others.

@@ -80,8 +80,7 @@ pub(super) enum Gate {
 /// so often.
 #[derive(Debug)]
 pub(super) struct Gates {
-    burst: u32,
-    refill: Duration,
+    limits: Limits,
     /// When a gate opens; where it allows a burst, when that is whole again.
     opens: BTreeMap<Gate, Instant>,
     /// The wait before the next pass, if nothing changes before.
@@ -92,8 +91,7 @@ impl Gates {
     /// All open.
     pub fn new(limits: &Limits) -> Self {
         Gates {
-            burst: limits.burst,
-            refill: limits.refill,
+            limits: *limits,
             opens: BTreeMap::new(),
             requeue: None,
         }
@@ -108,7 +106,7 @@ impl Gates {
     pub fn wait(&self, gate: Gate) -> Duration {
         let spare = match gate {
             Gate::LabelsAndCondition | Gate::Taints | Gate::PodEvents => {
-                self.refill * self.burst.saturating_sub(1)
+                self.limits.refill * self.limits.burst.saturating_sub(1)
             }
             _ => Duration::ZERO,
         };
@@ -132,7 +130,7 @@ impl Gates {
         if open {
             let now = Instant::now();
             let opens = self.opens.entry(gate).or_insert(now);
-            *opens = (*opens).max(now) + self.refill;
+            *opens = (*opens).max(now) + self.limits.refill;
         }
         open
     }

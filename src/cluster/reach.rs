@@ -6,6 +6,7 @@ use super::error::{ApiError, ApiResult, ErrorKind, bounded};
 use super::names::FIELD_MANAGER;
 use super::rate_limit::{self, Limits};
 use super::settings::ClusterSettings;
+use backon::Retryable;
 use kube::api::{ListParams, Patch, PatchParams};
 use std::time::Duration;
 
@@ -18,31 +19,22 @@ const ATTEMPTS: usize = 10;
 /// Finds out, and logs it. `node`: the agent's own.
 pub async fn tell(settings: ClusterSettings, node: &str) {
     let limits = Limits::default();
-    let mut waits = rate_limit::backoff(limits.backoff);
     tokio::time::sleep(SPREAD.mul_f64(fastrand::f64())).await;
-    for wait in waits.by_ref().take(ATTEMPTS) {
-        let reach = async {
-            let api = NodeApi::connect(&settings, node, limits).await?;
-            reach(&api, limits).await
-        };
-        match reach.await {
-            Ok(Some((other, None))) => tracing::warn!(
-                other,
-                "the agent's token could write other Nodes than its own: nothing holds it; add the component admission-policy (docs/security.md)"
-            ),
-            Ok(Some((_, Some(by)))) => {
-                tracing::info!(by, "the agent's token writes no Node but its own")
-            }
-            Ok(None) => {}
-            Err(error) if error.is_final() => {
-                tracing::debug!(%error, "whether other Nodes could be written is unknown");
-            }
-            Err(_) => {
-                tokio::time::sleep(wait).await;
-                continue;
-            }
+    let attempt = async || {
+        let api = NodeApi::connect(&settings, node, limits).await?;
+        reach(&api, limits).await
+    };
+    let waits = rate_limit::backoff(limits.backoff).take(ATTEMPTS - 1);
+    match attempt.retry(waits).when(|error| !error.is_final()).await {
+        Ok(Some((other, None))) => tracing::warn!(
+            other,
+            "the agent's token could write other Nodes than its own: nothing holds it; add the component admission-policy (docs/security.md)"
+        ),
+        Ok(Some((_, Some(by)))) => {
+            tracing::info!(by, "the agent's token writes no Node but its own")
         }
-        return;
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "whether other Nodes could be written is unknown"),
     }
 }
 

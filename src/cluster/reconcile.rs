@@ -208,7 +208,7 @@ fn taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Opt
     if wanted == found {
         return None;
     }
-    let tainted = node.has_taint(&ours);
+    let tainted = node.is_tainted(settings);
     let present = wanted.iter().any(|taint| text(taint, "key") == ours);
     let mut operations = Vec::new();
     if (present && !tainted) || node.taints.is_none() {
@@ -232,7 +232,7 @@ fn taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Opt
 
 /// The taints as they should be: others' as they are, ours once.
 fn wanted_taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings) -> Vec<Value> {
-    let (ours, former) = (settings.taint(), settings.former_taints());
+    let ours = settings.taint();
     let mut put = match &desired.taint {
         WantedTaint::Present(value) => Some(value),
         WantedTaint::Keep | WantedTaint::Absent => None,
@@ -245,7 +245,7 @@ fn wanted_taints(desired: &Desired, node: &NodeView, settings: &ClusterSettings)
         if let Some(value) = put.take_if(|_| key == ours) {
             return Some(with(taint, value));
         }
-        let stays = match key == ours || former.iter().any(|former| former == key) {
+        let stays = match settings.is_own_taint(key) {
             true => desired.taint == WantedTaint::Keep,
             false => !(end_startup && settings.is_startup_taint(key)),
         };

@@ -147,10 +147,7 @@ struct Writer {
 #[derive(Debug, Clone)]
 pub(super) struct LogFiles {
     batches: Arc<Mutex<Receiver<Batch>>>,
-    /// Number of directories.
-    all: usize,
-    dirs: BTreeMap<usize, Latest>,
-    began: Option<Millis>,
+    dirs: Vec<Latest>,
     now: Millis,
 }
 
@@ -164,7 +161,8 @@ struct Latest {
     fault: Option<Fault>,
     /// What was there at the start was read.
     caught_up: bool,
-    heard: Millis,
+    /// When it sent that; before, when its first word was first waited for.
+    heard: Option<Millis>,
 }
 
 impl LogFiles {
@@ -196,17 +194,17 @@ impl LogFiles {
         }
         LogFiles {
             batches: Arc::new(Mutex::new(rx)),
-            all,
-            dirs: BTreeMap::new(),
-            began: None,
+            dirs: vec![Latest::default(); all],
             now: Millis(0),
         }
     }
 
     /// Hands new lines to the registry, and adds what was read.
     pub(super) fn take(&mut self, registry: &mut Registry, now: Millis, totals: &mut LogReading) {
-        self.began.get_or_insert(now);
         self.now = now;
+        for dir in &mut self.dirs {
+            dir.heard.get_or_insert(now);
+        }
         let batches = Arc::clone(&self.batches);
         let batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
         for batch in batches.try_iter().take(2 * MAX_DIRS) {
@@ -217,7 +215,9 @@ impl LogFiles {
 
     fn take_batch(&mut self, batch: Batch, registry: &mut Registry) {
         registry.lost += batch.lost;
-        let dir = self.dirs.entry(batch.dir).or_default();
+        let Some(dir) = self.dirs.get_mut(batch.dir) else {
+            return;
+        };
         if batch.is_first {
             // Its lines come once more.
             let before = std::mem::take(dir);
@@ -233,7 +233,7 @@ impl LogFiles {
                 registry.line(&job, line);
             }
         }
-        dir.heard = self.now;
+        dir.heard = Some(self.now);
         dir.files = batch.stats.containers;
         dir.caught_up |= batch.stats.behind == 0;
         dir.fault = batch.fault;
@@ -241,7 +241,7 @@ impl LogFiles {
             let before = std::mem::replace(&mut dir.jobs, jobs);
             let complete = self.is_complete();
             let known = |key: &ContainerKey| {
-                let mut dirs = self.dirs.values();
+                let mut dirs = self.dirs.iter();
                 dirs.any(|dir| dir.jobs.contains_key(key))
             };
             registry.keep_jobs(|key| known(key) || !complete && !before.contains_key(key));
@@ -250,17 +250,14 @@ impl LogFiles {
 
     /// Whether all directories were read once, but for those that say nothing.
     fn is_complete(&self) -> bool {
-        (0..self.all).all(|number| {
-            let dir = self.dirs.get(&number);
-            let heard = dir.map(|dir| dir.heard).or(self.began);
-            dir.is_some_and(|dir| dir.caught_up)
-                || heard.is_some_and(|at| self.now.since(at) >= PATIENCE)
-        })
+        let is_silent = |at: Millis| self.now.since(at) >= PATIENCE;
+        let mut dirs = self.dirs.iter();
+        dirs.all(|dir| dir.caught_up || dir.heard.is_some_and(is_silent))
     }
 
     /// Looks up a job by its key.
     pub(super) fn look_up(&self, key: &ContainerKey) -> PodLookup<'_> {
-        let known = self.dirs.values().filter_map(|dir| dir.jobs.get(key));
+        let known = self.dirs.iter().filter_map(|dir| dir.jobs.get(key));
         match known.max_by_key(|job| (!job.finished, job.is_job(&key.container))) {
             Some(job) if !job.finished => PodLookup::Found(job),
             Some(_) => PodLookup::Gone,
@@ -271,12 +268,12 @@ impl LogFiles {
 
     /// Number of files that are followed.
     pub(super) fn count(&self) -> usize {
-        self.dirs.values().map(|dir| dir.files).sum()
+        self.dirs.iter().map(|dir| dir.files).sum()
     }
 
     /// Whether all directories can be read.
     pub(super) fn state(&self) -> Reading<()> {
-        let mut faults = self.dirs.values().filter_map(|dir| dir.fault.clone());
+        let mut faults = self.dirs.iter().filter_map(|dir| dir.fault.clone());
         faults.next().map_or(Reading::Value(()), Reading::Failed)
     }
 }

@@ -98,8 +98,8 @@ impl NodeJobs {
             reads_pods,
             reads_files,
             supervisor: inputs.supervisor.clone(),
-            pod_logs: Followed::default(),
-            log_files: Followed::default(),
+            pod_logs: None,
+            log_files: None,
         }
     }
 
@@ -156,16 +156,11 @@ impl NodeJobs {
 
     /// Reports how reading the logs goes; whether pods' logs were read once, as far as they can be.
     pub fn report_health(&self, sampler: &mut Sampler) -> bool {
-        let report = |sampler: &mut Sampler, source, row, health: &Followed| {
-            let stalled = self.supervisor.silent(row);
-            let answered = health.read || stalled.is_some();
-            let health = health.clone();
-            sampler.set_health(source, Followed { stalled, ..health });
-            answered
-        };
         if self.reads_files {
-            report(sampler, "log_files", supervise::LOG_FILES, &self.log_files);
+            let stalled = self.supervisor.silent(supervise::LOG_FILES);
+            sampler.set_health("log_files", &self.log_files, stalled);
         }
-        !self.reads_pods || report(sampler, "pod_logs", supervise::POD_LOGS, &self.pod_logs)
+        let stalled = self.supervisor.silent(supervise::POD_LOGS);
+        !self.reads_pods || sampler.set_health("pod_logs", &self.pod_logs, stalled)
     }
 }

@@ -11,6 +11,7 @@ use crate::cluster::{EventKind, EventSender, PodRef};
 use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
+use crate::observe::reading::Reading;
 use crate::sampler::Followed;
 use crate::source::pod_logs::{Follower, Options, PollStats};
 use crate::supervise;
@@ -170,12 +171,11 @@ impl Reader {
         if let Some(files) = &self.files {
             let known = status.jobs.logs.get_or_insert_with(|| self.totals.clone());
             known.containers += files.count() as u64;
-            status.files = Followed::of(files.state());
+            status.files = Some(files.state().map(|()| None));
         }
         status.jobs.limited = self.limited;
-        let news = self.published.as_ref() != Some(&status);
-        self.published = Some(status.clone());
-        news.then_some(status)
+        let before = self.published.replace(status.clone());
+        (before.as_ref() != Some(&status)).then_some(status)
     }
 
     /// Blocks until there may be something new.
@@ -310,18 +310,18 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         lines_dropped: totals.lines_dropped + registry.dropped,
         bytes_lost: registry.lost,
     };
-    let pods = Followed::of(stats.root.clone());
+    let is_there = matches!(stats.root, Reading::Value(()) | Reading::Failed(_));
     let (fallbacks_in_a_row, fallback_namespaces) = registry.outcomes.fallbacks_in_a_row();
     let jobs = Jobs {
         containers: registry.verdicts(),
         fallbacks_in_a_row,
         fallback_namespaces,
-        logs: (!pods.absent).then_some(logs),
+        logs: is_there.then_some(logs),
         ..Jobs::default()
     };
     PodLogStatus {
-        pods,
-        files: Followed::default(),
+        pods: Some(stats.root.clone().map(|()| None)),
+        files: None,
         jobs,
     }
 }

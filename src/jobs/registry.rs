@@ -111,16 +111,6 @@ pub struct Registry {
     changed: bool,
 }
 
-/// What verdicts depend on apart from the logs.
-#[derive(Clone, Copy)]
-struct Around<'a> {
-    now: Millis,
-    wall: Option<jiff::Timestamp>,
-    hang_after: Duration,
-    node_gpus: Option<u32>,
-    pod: PodLookup<'a>,
-}
-
 impl Registry {
     /// For so many containers at most, which together hold so many bytes.
     pub fn new(most: usize, budget: usize) -> Self {
@@ -234,6 +224,7 @@ impl Registry {
     ) -> bool {
         let mut changed = std::mem::take(&mut self.changed);
         let mut counted = self.counted();
+        let clock = self.wall.map(|wall| (wall, hang_after));
         for (key, log) in &mut self.logs {
             if !(all || log.dirty) {
                 continue;
@@ -243,22 +234,16 @@ impl Registry {
             if !log.dirty {
                 continue;
             }
-            let around = Around {
-                now: self.now,
-                wall: self.wall,
-                hang_after,
-                node_gpus,
-                pod: look_up(key),
-            };
-            if log.waits_for_pod(&around) {
+            let pod = look_up(key);
+            if log.waits_for_pod(pod, self.now) {
                 continue;
             }
             log.dirty = false;
             log.uncounted = COUNT_EVERY;
-            let (ended, same) = log.update(key, &around);
+            let (ended, same) = log.update(key, pod, self.now, node_gpus, clock);
             changed |= ended || !same;
             // Shown, but not announced, while facts about the pod could change it.
-            let firm = matches!(around.pod, PodLookup::Found(_) | PodLookup::Unavailable);
+            let firm = matches!(pod, PodLookup::Found(_) | PodLookup::Unavailable);
             let Some(now) = log.current.as_ref().filter(|_| firm) else {
                 continue;
             };
@@ -450,9 +435,9 @@ impl JobLog {
     }
 
     /// Facts about its pod may still come.
-    fn waits_for_pod(&self, around: &Around<'_>) -> bool {
-        let young = around.now.since(self.began) < PATIENCE;
-        match around.pod {
+    fn waits_for_pod(&self, pod: PodLookup<'_>, now: Millis) -> bool {
+        let young = now.since(self.began) < PATIENCE;
+        match pod {
             PodLookup::Found(_) | PodLookup::Unavailable => false,
             PodLookup::Pending => young,
             // A log may be faster than the API server's watch.
@@ -460,20 +445,27 @@ impl JobLog {
         }
     }
 
-    /// Judges it; whether its pod ended or began again, and whether the verdict is the same.
-    fn update(&mut self, key: &ContainerKey, around: &Around<'_>) -> (bool, bool) {
-        let (facts, finished) = match around.pod {
+    /// Judges it; whether its pod ended or began again, and whether the verdict is the same. `clock`: the
+    /// wall time, and how long an init may take.
+    fn update(
+        &mut self,
+        key: &ContainerKey,
+        pod: PodLookup<'_>,
+        now: Millis,
+        node_gpus: Option<u32>,
+        clock: Option<(jiff::Timestamp, Duration)>,
+    ) -> (bool, bool) {
+        let (facts, finished) = match pod {
             PodLookup::Found(facts) => (Some(facts), facts.finished),
             PodLookup::Gone => (None, true),
             PodLookup::Pending | PodLookup::Unavailable => (None, false),
         };
         let ended = std::mem::replace(&mut self.finished, finished) != finished;
-        let clock = around.wall.filter(|_| !finished);
         let (verdict, via) = self.verdict(&JobContext {
             pod: facts,
             container: facts.and_then(|pod| pod.containers.get(&key.container)),
-            node_gpus: around.node_gpus,
-            now: clock.map(|wall| (wall, around.hang_after)),
+            node_gpus,
+            now: clock.filter(|_| !finished),
         });
         let job = facts.and_then(|pod| pod.job.clone());
         let subject = subject_of(key, via, facts);
@@ -486,7 +478,7 @@ impl JobLog {
         if !same {
             let since = before
                 .filter(|before| before.verdict.tcp_fallback == verdict.tcp_fallback)
-                .map_or(around.now, |before| before.since);
+                .map_or(now, |before| before.since);
             self.current = Some(Arc::new(ContainerVerdict {
                 key: subject,
                 job,

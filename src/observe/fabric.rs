@@ -96,11 +96,6 @@ fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
         return;
     }
     let before = std::mem::replace(old, new.clone());
-    fn keep<T>(slot: &mut Option<T>, before: Option<T>) {
-        if slot.is_none() {
-            *slot = before;
-        }
-    }
     if old.driver == "unknown" {
         old.driver = before.driver;
     }
@@ -110,15 +105,15 @@ fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
     if old.manages_switches.value().is_none() {
         old.manages_switches = before.manages_switches;
     }
-    keep(&mut old.pci, before.pci);
-    keep(&mut old.pci_id, before.pci_id);
-    keep(&mut old.board_id, before.board_id);
-    keep(&mut old.hca_type, before.hca_type);
-    keep(&mut old.sys_image_guid, before.sys_image_guid);
+    old.pci = old.pci.or(before.pci);
+    old.pci_id = old.pci_id.take().or(before.pci_id);
+    old.board_id = old.board_id.take().or(before.board_id);
+    old.hca_type = old.hca_type.take().or(before.hca_type);
+    old.sys_image_guid = old.sys_image_guid.take().or(before.sys_image_guid);
     for was in before.ports {
         match old.ports.iter_mut().find(|port| port.number == was.number) {
             Some(port) => {
-                keep(&mut port.netdev, was.netdev);
+                port.netdev = port.netdev.take().or(was.netdev);
                 if port.link_layer == LinkLayer::Unspecified {
                     port.link_layer = was.link_layer;
                 }

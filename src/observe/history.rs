@@ -9,6 +9,7 @@ mod statistics;
 pub use counted::Tracks;
 pub use memory::{KeptLink, Memory};
 
+use super::dot1x::Dot1xFacts;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
@@ -59,6 +60,8 @@ pub struct History {
     pub other: BTreeMap<String, Track>,
     /// What the kernel log said this boot.
     pub kernel: KernelLog,
+    /// The same without what was restored, until the first sample tells whether that is of this boot.
+    kernel_of_this_run: KernelLog,
     /// Counts since the agent started, exported as counters.
     pub totals: Totals,
     /// The machine at its best, over reboots.
@@ -108,6 +111,20 @@ pub struct PortHistory {
     /// The rise that ends a fall counted ahead is counted, too.
     rise_counted: bool,
     counted_at: Option<Millis>,
+}
+
+impl PortHistory {
+    fn push_dot1x(&mut self, facts: &Dot1xFacts) {
+        // One that is set up to do nothing calls itself authorized, too.
+        self.ever_authorized |= facts.tries() && facts.authorized == Some(true);
+        match facts.authorized {
+            Some(true) => self.shut_out = false,
+            Some(false) if facts.failed() => {
+                self.shut_out |= self.state.is_some_and(|(state, _)| state.is_up());
+            }
+            _ => {}
+        }
+    }
 }
 
 /// A number that seldom changes, and its last change.
@@ -160,13 +177,15 @@ impl History {
     /// that a snapshot may be pushed as often as one likes.
     pub fn push(&mut self, snapshot: &Snapshot) {
         self.begin_boot(snapshot.boot_id.as_deref());
-        self.started.get_or_insert(snapshot.at);
+        if self.started.is_none() {
+            self.started = Some(snapshot.at);
+            self.kernel_of_this_run = KernelLog::default();
+        }
         self.push_devices(snapshot);
         fabric::remember(&mut self.fabric, snapshot);
         self.push_netdevs(snapshot);
         self.push_links(snapshot);
-        self.push_dot1x(snapshot);
-        self.push_neighbors(snapshot);
+        self.push_heard(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
         let lost = self.totals.kmsg_records_lost;
@@ -189,7 +208,7 @@ impl History {
         // not.
         let (kernel, totals) = match self.started {
             None => (
-                std::mem::take(&mut self.kernel).without_restored(),
+                std::mem::take(&mut self.kernel_of_this_run),
                 std::mem::take(&mut self.totals),
             ),
             Some(_) => Default::default(),
@@ -220,6 +239,10 @@ impl History {
     /// the agent began to read.
     pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
         self.kernel.push(at, historic, event, &mut self.totals);
+        if self.started.is_none() {
+            let uncounted = &mut Totals::default();
+            (self.kernel_of_this_run).push(at, historic, event, uncounted);
+        }
     }
 
     /// Whether more samples are awaited: to compare a fall that `link_downed` reported with the next
@@ -235,44 +258,25 @@ impl History {
             || gpus.any(|gpu| awaited(gpu.missed, gpu.gone_since))
     }
 
-    fn push_dot1x(&mut self, snapshot: &Snapshot) {
-        if snapshot.dot1x.is_empty() {
+    /// What each port's supplicant says (802.1X), and what is at the other ends of its cables.
+    fn push_heard(&mut self, snapshot: &Snapshot) {
+        if snapshot.dot1x.is_empty() && snapshot.lldp.is_empty() && snapshot.umad.is_empty() {
             return;
         }
         for (device, port) in ports_of(snapshot) {
-            let told = (port.netdev.as_ref()).and_then(|name| snapshot.dot1x.get(name));
-            let Some(facts) = told.and_then(|told| told.value.value()) else {
-                continue;
-            };
-            let Some(port) = self.ports.get_mut(&device.port_key(port.number)) else {
-                continue;
-            };
-            // One that is set up to do nothing calls itself authorized, too.
-            port.ever_authorized |= facts.tries() && facts.authorized == Some(true);
-            match facts.authorized {
-                Some(true) => port.shut_out = false,
-                Some(false) if facts.failed() => {
-                    port.shut_out |= port.state.is_some_and(|(state, _)| state.is_up());
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn push_neighbors(&mut self, snapshot: &Snapshot) {
-        if snapshot.lldp.is_empty() && snapshot.umad.is_empty() {
-            return;
-        }
-        for (device, port) in ports_of(snapshot) {
-            let key = device.port_key(port.number);
+            let (key, netdev) = (device.port_key(port.number), port.netdev.as_deref());
             let Some(history) = self.ports.get_mut(&key) else {
                 continue;
             };
             let first = &mut history.first_neighbors;
-            for (interface, neighbor) in snapshot.neighbors(&key, port.netdev.as_deref()) {
+            for (interface, neighbor) in snapshot.neighbors(&key, netdev) {
                 if first.len() < MAX_CABLES && !first.contains_key(interface) {
                     first.insert(interface.to_string(), neighbor.clone());
                 }
+            }
+            let told = netdev.and_then(|name| snapshot.dot1x.get(name));
+            if let Some(facts) = told.and_then(|told| told.value.value()) {
+                history.push_dot1x(facts);
             }
         }
     }
@@ -312,9 +316,8 @@ impl History {
                     appeared,
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
-                    missed: 0,
-                    gone_since: None,
                     main_function: device.function.is_whole(),
+                    ..SeenDevice::default()
                 },
             );
         }
@@ -374,7 +377,7 @@ impl History {
                 // What was said before it was gone is of the driver before.
                 let before = gone.minus(Duration::from_millis(1));
                 let text = "the module nvidia was gone and is loaded again";
-                self.kernel.driver_loaded.push(before, false, text);
+                self.kernel.driver_loaded.push((before, false), text);
             }
         }
         if let Some(nvidia_fs) = facts.value.nvidia_fs.value() {

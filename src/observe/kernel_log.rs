@@ -18,6 +18,9 @@ const MAX_CODES: usize = 64;
 /// Characters kept of a message.
 const MAX_TEXT: usize = 240;
 
+/// When an event was logged, and whether it was in the log already when the agent began to read.
+pub type When = (Millis, bool);
+
 /// Everything logged this boot, by device. GPUs and switches go by slot (`dddd:bb:dd`),
 /// empty where the line named none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,9 +74,6 @@ pub struct Seen {
     pub text: String,
     /// The last event was in the log before the agent began to read.
     pub historic: bool,
-    /// From the saved state of an earlier run of the agent.
-    #[serde(default)]
-    pub restored: bool,
 }
 
 /// One code of one NVSwitch.
@@ -94,14 +94,13 @@ pub struct DeviceLog {
 
 impl Seen {
     /// Counts one more event.
-    pub fn push(&mut self, at: Millis, historic: bool, text: &str) {
+    pub fn push(&mut self, (at, historic): When, text: &str) {
         if self.count == 0 {
             self.first = at;
         }
         self.count = self.count.saturating_add(1);
         self.last = self.last.max(at);
         self.historic = historic;
-        self.restored = false;
         self.text = text.chars().take(MAX_TEXT).collect();
         self.times.push_back(at);
         while self.times.len() > MAX_TIMES {
@@ -118,11 +117,12 @@ impl Seen {
 impl KernelLog {
     /// Adds an event; `historic` ones happened before the agent started.
     pub fn push(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
+        let when = (at, historic);
         match &event.what {
-            What::Xid(xid) => self.push_xid(at, historic, (event, xid), totals),
-            What::Sxid(sxid) => self.push_sxid(at, historic, event, sxid),
-            What::DriverLoaded => self.driver_loaded.push(at, historic, &event.text),
-            What::Note(note) => self.push_note(at, historic, (event, *note), totals),
+            What::Xid(xid) => self.push_xid(when, event, xid, totals),
+            What::Sxid(sxid) => self.push_sxid(when, event, sxid),
+            What::DriverLoaded => self.driver_loaded.push(when, &event.text),
+            What::Note(note) => self.push_note(when, event, *note, totals),
         }
     }
 
@@ -137,46 +137,7 @@ impl KernelLog {
         kept
     }
 
-    /// Marks every entry as from the saved state of an earlier run.
-    pub fn restored(mut self) -> Self {
-        let xids = self.gpus.values_mut().flat_map(|gpu| gpu.xids.values_mut());
-        let errors = self.switches.values_mut().flat_map(BTreeMap::values_mut);
-        let notes = (self.devices.values_mut()).flat_map(|device| device.notes.values_mut());
-        xids.map(|xid| &mut xid.seen)
-            .chain(errors.map(|error| &mut error.seen))
-            .chain(notes)
-            .chain([&mut self.driver_loaded])
-            .for_each(|seen| seen.restored = true);
-        self
-    }
-
-    /// Drops entries that only an earlier run saw.
-    pub fn without_restored(mut self) -> Self {
-        self.gpus.retain(|_, gpu| {
-            gpu.xids.retain(|_, xid| !xid.seen.restored);
-            !gpu.xids.is_empty()
-        });
-        self.switches.retain(|_, codes| {
-            codes.retain(|_, error| !error.seen.restored);
-            !codes.is_empty()
-        });
-        self.devices.retain(|_, device| {
-            device.notes.retain(|_, seen| !seen.restored);
-            !device.notes.is_empty()
-        });
-        if self.driver_loaded.restored {
-            self.driver_loaded = Seen::default();
-        }
-        self
-    }
-
-    fn push_xid(
-        &mut self,
-        at: Millis,
-        historic: bool,
-        (event, new): (&KernelEvent, &Xid),
-        totals: &mut Totals,
-    ) {
+    fn push_xid(&mut self, when: When, event: &KernelEvent, new: &Xid, totals: &mut Totals) {
         let slot = event.pci.clone().unwrap_or_default();
         let Some(gpu) = entry(&mut self.gpus, slot.clone(), MAX_DEVICES) else {
             return;
@@ -185,7 +146,7 @@ impl KernelLog {
             return;
         };
         let after_clear = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
-        xid.seen.push(at, historic, &event.text);
+        xid.seen.push(when, &event.text);
         if new.process.is_some() {
             xid.process.clone_from(&new.process);
         }
@@ -195,9 +156,9 @@ impl KernelLog {
             merge(&mut xid.detail, &new.detail);
         }
         if let Some((_, to)) = new.detail.recovery {
-            gpu.recovery = Some((to, at));
+            gpu.recovery = Some((to, when.0));
             if to == RecoveryAction::None {
-                gpu.cleared = Some(at);
+                gpu.cleared = Some(when.0);
                 // The driver's report that a GPU recovered is not an error.
                 return;
             }
@@ -206,7 +167,7 @@ impl KernelLog {
         *codes.entry(new.code).or_default() += 1;
     }
 
-    fn push_sxid(&mut self, at: Millis, historic: bool, event: &KernelEvent, sxid: &Sxid) {
+    fn push_sxid(&mut self, when: When, event: &KernelEvent, sxid: &Sxid) {
         // Detail lines of the same report carry no word of their own.
         let Some(severity) = sxid.severity else {
             return;
@@ -214,18 +175,12 @@ impl KernelLog {
         let slot = event.pci.clone().unwrap_or_default();
         let codes = entry(&mut self.switches, slot, MAX_DEVICES);
         if let Some(error) = codes.and_then(|codes| entry(codes, sxid.code, MAX_CODES)) {
-            error.seen.push(at, historic, &event.text);
+            error.seen.push(when, &event.text);
             error.fatal |= severity == Severity::Fatal;
         }
     }
 
-    fn push_note(
-        &mut self,
-        at: Millis,
-        historic: bool,
-        (event, note): (&KernelEvent, Note),
-        totals: &mut Totals,
-    ) {
+    fn push_note(&mut self, when: When, event: &KernelEvent, note: Note, totals: &mut Totals) {
         let address = address_of(event);
         let key = match address {
             "" => event.name.as_deref().unwrap_or_default(),
@@ -238,7 +193,7 @@ impl KernelLog {
             return;
         };
         let seen = device.notes.entry(note).or_default();
-        seen.push(at, historic, &event.text);
+        seen.push(when, &event.text);
         if matches!(note, Note::Loaded | Note::GpuLost | Note::Cooled) {
             return;
         }

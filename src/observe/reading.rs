@@ -43,6 +43,14 @@ impl<T> Reading<T> {
         }
     }
 
+    /// Why reading it failed, if it did.
+    pub fn into_fault(self) -> Option<Fault> {
+        match self {
+            Reading::Failed(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
     /// The value, if it was read.
     pub fn value(&self) -> Option<&T> {
         match self {

@@ -3,7 +3,7 @@
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a value must stand before it is remembered: a link that trains, a driver that loads and a
@@ -76,12 +76,16 @@ impl Remembered {
             }
             self.machine = machine;
         }
-        let mut standing_parts = BTreeSet::new();
+        for (key, part) in &mut self.parts {
+            if !seen.iter().any(|seen| seen.part == *key) {
+                part.standing.clear();
+            }
+        }
         for seen in seen {
             if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&seen.part) {
                 continue;
             }
-            let part = self.parts.entry(seen.part.clone()).or_default();
+            let part = self.parts.entry(seen.part).or_default();
             if !part.is(&seen.identity) {
                 *part = Part::default();
             }
@@ -90,12 +94,6 @@ impl Remembered {
             }
             part.name = seen.name;
             part.learn(&seen.values, now);
-            standing_parts.insert(seen.part);
-        }
-        for (key, part) in &mut self.parts {
-            if !standing_parts.contains(key) {
-                part.standing.clear();
-            }
         }
         self.parts
             .retain(|_, part| !part.best.is_empty() || !part.standing.is_empty());

@@ -111,6 +111,7 @@ impl Snapshot {
         holding.map(|(name, heard)| (name, &heard.value.neighbor))
     }
 
+    /// A bond's own name is not a cable: some kernels repeat there what a leg heard.
     fn cables<'a: 'n, 'n>(
         &'a self,
         port: &PortKey,
@@ -118,23 +119,14 @@ impl Snapshot {
     ) -> impl Iterator<Item = (&'n str, &'a Stamped<Advertisement>)> {
         let answered = self.umad.get(port).into_iter();
         let answered = answered.map(move |answer| (netdev.unwrap_or_default(), &**answer));
-        answered.chain(netdev.into_iter().flat_map(|netdev| self.heard(netdev)))
-    }
-
-    /// A bond's own name is not a cable: some kernels repeat there what a leg heard.
-    fn heard<'a: 'n, 'n>(
-        &'a self,
-        netdev: &'n str,
-    ) -> impl Iterator<Item = (&'n str, &'a Stamped<Advertisement>)> {
-        let is_leg = move |facts: &NetdevFacts| facts.master.as_deref() == Some(netdev);
+        let is_leg = move |of: &NetdevFacts| netdev.is_some() && of.master.as_deref() == netdev;
         let is_bond = self.netdevs.values().any(|facts| is_leg(&facts.value));
         let is_its = move |name: &str| match self.netdevs.get(name) {
             Some(facts) if is_bond => is_leg(&facts.value),
-            _ => name == netdev && !is_bond,
+            _ => netdev == Some(name) && !is_bond,
         };
-        let all = self.lldp.iter();
-        all.filter(move |(name, _)| is_its(name))
-            .map(|(name, heard)| (name.as_str(), &**heard))
+        let heard = self.lldp.iter().filter(move |(name, _)| is_its(name));
+        answered.chain(heard.map(|(name, heard)| (name.as_str(), &**heard)))
     }
 
     fn holds(&self, heard: &Stamped<Advertisement>) -> bool {

@@ -207,11 +207,6 @@ impl Track {
         })
     }
 
-    /// Increase of the last sample over the one before it; 0 after the first.
-    pub fn last_by(&self) -> u64 {
-        self.last_by
-    }
-
     /// Increase of the last sample over the one before it, and the time between.
     pub fn last_step(&self) -> Option<Increase> {
         let (at, _) = self.last?;

@@ -51,8 +51,8 @@ pub fn passes_within(findings: &[Finding]) -> Duration {
 pub struct TaintHysteresis {
     times: HoldTimes,
     wanted: bool,
-    /// The least that an unready verdict must stand now.
-    patience: Duration,
+    /// The least that an unready verdict must stand now: [`passes_within`] of the findings behind it.
+    pub patience: Duration,
     /// The taint was found on the Node, and no verdict since said that the node is better.
     adopted: bool,
     /// An operator said that the node is right as it is.
@@ -83,11 +83,6 @@ impl TaintHysteresis {
             self.stood = Duration::ZERO;
             self.last = Some((Some(true), now));
         }
-    }
-
-    /// What [`passes_within`] says of the findings behind the next verdict.
-    pub fn be_patient(&mut self, patience: Duration) {
-        self.patience = patience;
     }
 
     /// Takes the verdict of `now`. Before the first full window nothing changes, and unknown changes
@@ -270,11 +265,11 @@ mod tests {
     #[test]
     fn what_a_planned_event_shows_taints_later() {
         let mut hold = TaintHysteresis::new(TIMES);
-        hold.be_patient(Duration::from_secs(90));
+        hold.patience = Duration::from_secs(90);
         let changes = play(&mut hold, 0, &[(Ready, 10), (Unready, 60)]);
         assert_eq!(changes, [(0, Clear)]);
         // Another fault on top of it counts from when the node was unready first.
-        hold.be_patient(Duration::ZERO);
+        hold.patience = Duration::ZERO;
         assert_eq!(play(&mut hold, 70, &[(Unready, 1)]), [(70, Want)]);
     }
 

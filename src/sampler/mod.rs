@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::observe::history::{Memory, ports_of};
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::reading::Reading;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
@@ -25,35 +25,9 @@ use std::time::Duration;
 /// facts no node is ready.
 const FIRST_BUS_WITHIN: Duration = Duration::from_secs(60);
 
-/// State of a source that is followed elsewhere: the kernel log, pods' logs.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Followed {
-    /// It was read, or found to be absent or not readable.
-    pub read: bool,
-    /// Why it cannot be read, if so.
-    pub fault: Option<Fault>,
-    /// It does not exist here.
-    pub absent: bool,
-    /// For how long its reader has made no progress, if too long.
-    pub stalled: Option<Duration>,
-    /// The way it is read, where there are several.
-    pub via: Option<&'static str>,
-}
-
-impl Followed {
-    /// It was read, with this outcome.
-    pub fn of<T>(outcome: Reading<T>) -> Self {
-        Followed {
-            read: true,
-            absent: matches!(outcome, Reading::Absent | Reading::NotObservable),
-            fault: match outcome {
-                Reading::Failed(fault) => Some(fault),
-                _ => None,
-            },
-            ..Followed::default()
-        }
-    }
-}
+/// What came of reading a source that is followed elsewhere, such as the kernel log or pods' logs: the way
+/// it is read, where there are several. `None` before the first look.
+pub type Followed = Option<Reading<Option<&'static str>>>;
 
 /// What reads that ended brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,7 +61,6 @@ pub struct Sampler {
     snapshot: Snapshot,
     /// Ports whose PMA counters must not be opened.
     restricted: BTreeSet<PortKey>,
-    newly_restricted: bool,
     /// Network devices as last enumerated.
     netdevs: BTreeSet<String>,
     /// Devices and GPUs (by address) that an earlier run of this boot saw, until the first sample has been
@@ -117,7 +90,6 @@ impl Sampler {
             schedule: Schedule::default(),
             readers: BTreeMap::new(),
             restricted: restricted.into_iter().collect(),
-            newly_restricted: false,
             netdevs: BTreeSet::new(),
             remembered_devices: BTreeSet::new(),
             remembered_gpus: BTreeSet::new(),
@@ -145,28 +117,33 @@ impl Sampler {
         &self.snapshot
     }
 
-    /// Sets the health of a source that is followed elsewhere.
-    pub fn set_health(&mut self, source: &'static str, health: Followed) {
-        let now = self.clock.now();
-        let ok =
-            health.read && health.fault.is_none() && !health.absent && health.stalled.is_none();
+    /// Sets the health of a source that is followed elsewhere, whose reader has made no progress for
+    /// too long if it is `stalled`. Whether it has answered, or is not waited for.
+    pub fn set_health(
+        &mut self,
+        source: &'static str,
+        health: &Followed,
+        stalled: Option<Duration>,
+    ) -> bool {
+        let (now, health) = (self.clock.now(), health.clone());
+        let answered = health.is_some() || stalled.is_some();
+        let via = health.as_ref().and_then(Reading::value).copied();
         let health = SourceHealth {
             source: source.into(),
-            subject: "".into(),
-            last_ok: ok.then_some(now),
-            micros: 0,
-            stalled_since: health.stalled.map(|stalled| now.minus(stalled)),
-            fault: health.fault,
-            absent: health.absent,
-            via: health.via.map(Into::into),
+            last_ok: (via.is_some() && stalled.is_none()).then_some(now),
+            stalled_since: stalled.map(|stalled| now.minus(stalled)),
+            absent: matches!(health, Some(Reading::Absent | Reading::NotObservable)),
+            fault: health.and_then(Reading::into_fault),
+            via: via.flatten().map(Into::into),
+            ..SourceHealth::default()
         };
         self.snapshot.sources.insert(source.into(), health);
+        answered
     }
 
-    /// Ports found restricted so far; `true` if there are new ones since the last call.
-    pub fn restricted(&mut self) -> (bool, Vec<PortKey>) {
-        let new = std::mem::take(&mut self.newly_restricted);
-        (new, self.restricted.iter().cloned().collect())
+    /// Ports found restricted so far, in order.
+    pub fn restricted(&self) -> Vec<PortKey> {
+        self.restricted.iter().cloned().collect()
     }
 
     /// Whether every source has answered: counters twice (a rate needs two samples), the rest once,
@@ -296,14 +273,12 @@ impl Sampler {
         let health_changed = self.schedule.end(&subject, now, done.took, sample.ended);
         let before = self.snapshot.devices.as_ref().map(|d| Arc::clone(&d.value));
         let changes = (sample.merge)(&mut self.snapshot, now);
-        for port in changes.restricted {
-            self.newly_restricted |= self.restricted.insert(port);
-        }
+        self.restricted.extend(changes.restricted);
         if changes.doubt || self.lacks_remembered(&subject) {
             self.schedule.doubt(&subject, now);
         }
         if changes.left {
-            self.devices_changed();
+            self.wake(&["devices"]);
         }
         if let Some(netdevs) = changes.netdevs {
             self.follow_devices(before.as_deref(), &netdevs);
@@ -386,28 +361,13 @@ impl Sampler {
                 name.is_none_or(|name| !self.snapshot.netdevs.contains_key(name))
             });
             if missing {
-                self.devices_changed();
+                self.wake(&["devices"]);
             }
         }
     }
 
-    /// DCB settings changed. Statistics are read at their own pace: shares of time need samples that
-    /// lie well apart.
-    pub fn dcb_changed(&mut self) {
-        self.wake_sources(&["dcb"]);
-    }
-
-    /// RDMA devices came, went or changed: enumerate now.
-    pub fn devices_changed(&mut self) {
-        self.wake_sources(&["devices"]);
-    }
-
-    /// Events were lost: read everything that they could have reported.
-    pub fn resync(&mut self) {
-        self.wake_sources(&["devices", "link", "netdev"]);
-    }
-
-    fn wake_sources(&mut self, sources: &[&str]) {
+    /// An event says that what these sources read may have changed: all their subjects are read now.
+    pub fn wake(&mut self, sources: &[&str]) {
         let now = self.clock.now();
         for subject in self.readers.keys() {
             if sources.contains(&subject.source) {

@@ -118,7 +118,7 @@ pub struct Inventory<'a> {
 type Interval = fn(&Intervals) -> Span;
 type MakeReader = fn(&Inventory<'_>, &str) -> Option<Reader>;
 
-/// A source of which one sample is enough and which nothing holds back.
+/// A source of which one sample is enough and which nothing holds back; [`SOURCES`] says what differs.
 const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeReader) -> Source {
     Source {
         name,
@@ -131,39 +131,22 @@ const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeR
     }
 }
 
-impl Source {
-    const fn vital(self) -> Self {
-        let vital = true;
-        Source { vital, ..self }
-    }
-
-    const fn held_back(self) -> Self {
-        let held_back = true;
-        Source { held_back, ..self }
-    }
-
-    const fn sampled_twice(self) -> Self {
-        let samples = 2;
-        Source { samples, ..self }
-    }
-}
-
 /// All sources, by name.
 #[rustfmt::skip]
 pub static SOURCES: &[Source] = &[
-    row("counters", Device, |every| every.counters, counters_reader).held_back().sampled_twice(),
-    row("dcb", Interface, |every| every.dcb, dcb_reader).held_back(),
-    row("devices", Node, |every| every.devices, devices_reader).vital(),
+    Source { held_back: true, samples: 2, ..row("counters", Device, |every| every.counters, counters_reader) },
+    Source { held_back: true, ..row("dcb", Interface, |every| every.dcb, dcb_reader) },
+    Source { vital: true, ..row("devices", Node, |every| every.devices, devices_reader) },
     row("dot1x", Inventoried, |every| every.dot1x, dot1x_reader),
-    row("ethtool", Interface, |every| every.ethtool, ethtool_reader).held_back().sampled_twice(),
-    row("gids", Device, |every| every.gids, gids_reader).held_back(),
+    Source { held_back: true, samples: 2, ..row("ethtool", Interface, |every| every.ethtool, ethtool_reader) },
+    Source { held_back: true, ..row("gids", Device, |every| every.gids, gids_reader) },
     row("gpudirect", Node, |every| every.gpudirect, gpudirect_reader),
-    row("link", Device, |every| every.link, link_reader).vital(),
+    Source { vital: true, ..row("link", Device, |every| every.link, link_reader) },
     row("lldp", Inventoried, |every| every.lldp, lldp_reader),
     row("netdev", Interface, |every| every.netdev, netdev_reader),
-    row("pci", Inventoried, |every| every.pci, pci_reader).vital(),
-    row("umad", Device, |every| every.umad, umad_reader).held_back(),
-    row("vf_links", Interface, |every| every.pci, vf_links_reader).held_back(),
+    Source { vital: true, ..row("pci", Inventoried, |every| every.pci, pci_reader) },
+    Source { held_back: true, ..row("umad", Device, |every| every.umad, umad_reader) },
+    Source { held_back: true, ..row("vf_links", Interface, |every| every.pci, vf_links_reader) },
 ];
 
 /// What a name without a row is: never, since names come from the rows.
@@ -368,19 +351,16 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     let excludes = |name: &str| any_matches(&config.counters.exclude, name);
     let by_address = device.pci.is_some_and(|pci| excludes(&pci.to_string()));
     let excluded = excludes(&device.name) || by_address;
+    let restricted = |port: u32| inventory.restricted.contains(&device.port_key(port));
     let skip = |port: u32| match excluded {
         true => Some(PmaSkip::Excluded),
-        false => {
-            (inventory.restricted.contains(&device.port_key(port))).then_some(PmaSkip::Restricted)
-        }
+        false => restricted(port).then_some(PmaSkip::Restricted),
     };
     let mut reader = counters::CounterReader::new(&device, !config.counters.full, skip);
     let (netlink, mut client) = (config.uses_netlink(), None);
     // Ports whose counters netlink has; the others are not asked again.
-    let mut asked: BTreeSet<u32> = match excluded {
-        true => BTreeSet::new(),
-        false => device.ports.iter().map(|port| port.number).collect(),
-    };
+    let asked = device.ports.iter().filter(|_| !excluded);
+    let mut asked: BTreeSet<u32> = asked.map(|port| port.number).collect();
     Some(Box::new(move |host| {
         let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
         let hardware = netlink_counters(client, &device.name, &mut asked);
@@ -489,12 +469,13 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     }))
 }
 
-type ByInterface<T> = BTreeMap<String, Arc<Stamped<Reading<T>>>>;
+/// A part of the snapshot that has a subject for each key.
+type ByKey<K, T> = BTreeMap<K, Arc<Stamped<T>>>;
 
 fn of_interface<T: PartialEq + Send + Sync + 'static>(
     name: &str,
     read: fn(&Host, &str) -> Reading<T>,
-    field: fn(&mut Snapshot) -> &mut ByInterface<T>,
+    field: fn(&mut Snapshot) -> &mut ByKey<String, Reading<T>>,
     alike: fn(&Reading<T>, &Reading<T>) -> bool,
 ) -> Option<Reader> {
     let name = name.to_string();
@@ -552,15 +533,11 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
         Sample::of(ended, move |snapshot, at| {
             // Without an answer no supplicant runs (any more).
             let found = found.value().cloned().unwrap_or_default();
-            let before = snapshot
-                .dot1x
-                .iter()
-                .map(|(name, facts)| (name, &facts.value));
-            let same = before.eq(&found);
+            let before = snapshot.dot1x.iter();
+            let same = (before.map(|(name, facts)| (name, &facts.value))).eq(&found);
             let found = found.into_iter();
-            snapshot.dot1x = found
-                .map(|(name, facts)| (name, stamped(at, facts)))
-                .collect();
+            let found = found.map(|(name, facts)| (name, stamped(at, facts)));
+            snapshot.dot1x = found.collect();
             (!same).into()
         })
     }))
@@ -669,18 +646,13 @@ fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
 }
 
 /// Puts a value in. True if it differs from the one before.
-fn put<K: Ord, T: PartialEq>(
-    map: &mut BTreeMap<K, Arc<Stamped<T>>>,
-    key: K,
-    value: T,
-    at: Millis,
-) -> bool {
+fn put<K: Ord, T: PartialEq>(map: &mut ByKey<K, T>, key: K, value: T, at: Millis) -> bool {
     put_by(map, key, value, at, PartialEq::eq)
 }
 
 /// Puts a value in. True if it is not like the one before.
 fn put_by<K: Ord, T>(
-    map: &mut BTreeMap<K, Arc<Stamped<T>>>,
+    map: &mut ByKey<K, T>,
     key: K,
     value: T,
     at: Millis,
@@ -688,13 +660,13 @@ fn put_by<K: Ord, T>(
 ) -> bool {
     let before = map.get(&key);
     let changed = before.is_none_or(|before| !alike(&before.value, &value));
-    map.insert(key, Arc::new(Stamped { at, value }));
+    map.insert(key, stamped(at, value));
     changed
 }
 
 /// The same of what a neighbor said: what no longer held is shown again at once.
 fn put_heard<K: Ord>(
-    map: &mut BTreeMap<K, Arc<Stamped<Advertisement>>>,
+    map: &mut ByKey<K, Advertisement>,
     key: K,
     said: Advertisement,
     at: Millis,

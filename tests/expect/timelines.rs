@@ -100,7 +100,7 @@ fn play(timeline: &Timeline) -> Played {
                 .reasons
                 .push(format!("{now} {:?} {:?}", report.state, report.reasons));
         }
-        hold.be_patient(passes_within(&report.findings));
+        hold.patience = passes_within(&report.findings);
         let tainting = hold.update(report.state, full_window, now_at);
         due = agent.next_look(report, tainting);
         let tainted = match tainting {

@@ -208,7 +208,7 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     let acted_on = !causes::settings(log, context, false).is_empty();
     let fallback = match acted_on && configured(log, context) {
         true => Fallback::Configured,
-        false if plugin && log.channels.any() => Fallback::No,
+        false if plugin && !log.channels.over.is_empty() => Fallback::No,
         false => Fallback::Unknown,
     };
     (Network::Unknown, fallback)

@@ -185,7 +185,7 @@ fn evidence(log: &NcclLog, verdict: &NcclVerdict) -> Vec<EvidenceLine> {
         EvidenceKind::Over(..) => 7,
         EvidenceKind::Failure(_) => 8,
     };
-    let mut lines: Vec<_> = log.evidence().iter().collect();
+    let mut lines: Vec<_> = log.evidence.iter().collect();
     // The choice of a network explains nothing about a job inside one node.
     if verdict.network == Network::None {
         lines.retain(|(kind, _)| weight(kind) != 1);

@@ -111,7 +111,7 @@ pub async fn capture(
     }
     // One that hangs is listed as such.
     let _ = tokio::time::timeout(std::time::Duration::from_secs(5), machine).await;
-    let (_, restricted) = sampler.restricted();
+    let restricted = sampler.restricted();
     let mut tree = recording.recorded();
     let snapshot = sampler.snapshot(None);
     privacy::scrub(host, snapshot, &mut tree);

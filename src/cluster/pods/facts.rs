@@ -80,7 +80,7 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
             name: cut(job.name, NAME_MAX),
         }),
         gang: job::gang(&marks, &containers),
-        host_network: flag(spec, "hostNetwork"),
+        host_network: spec.get("hostNetwork") == Some(&Value::Bool(true)),
         finished: matches!(text(status, "phase"), Some("Succeeded" | "Failed")),
         uid: name("uid")?,
         namespace: name("namespace")?,
@@ -91,10 +91,6 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
 
 fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object.get(field)?.as_str()
-}
-
-fn flag(object: &Value, field: &str) -> bool {
-    object.get(field) == Some(&Value::Bool(true))
 }
 
 fn list<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
@@ -130,6 +126,7 @@ fn state(state: &Value) -> Option<ContainerState> {
 fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
     let image = text(container, "image").unwrap_or_default();
     let mut facts = ContainerFacts {
+        privileged: container.pointer("/securityContext/privileged") == Some(&Value::Bool(true)),
         other_devices: claims,
         tcp_daemon: is_gpudirect_tcp_daemon(name, image),
         ..ContainerFacts::default()
@@ -150,9 +147,6 @@ fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
     }
     if let Some(resources) = container.get("resources") {
         devices(resources, &mut facts);
-    }
-    if let Some(security) = container.get("securityContext") {
-        facts.privileged = flag(security, "privileged");
     }
     facts
 }

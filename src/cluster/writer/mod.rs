@@ -85,21 +85,17 @@ pub struct Writer {
     /// All of its clocks.
     gates: Gates,
     budget: TaintBudget,
-    retry: Retry,
+    backoff: ExponentialBackoff,
+    /// Conflicts in a row, and requests in a row without an answer.
+    conflicts: u32,
+    unreachable_count: u32,
+    /// Credentials and the server's address are to be read again.
+    reconnect: bool,
     events: EventRecorder,
     /// What a dry run has logged last.
     logged: Option<Desired>,
     status: ClusterStatus,
     facts: NodeFacts,
-}
-
-/// What follows from the latest errors.
-struct Retry {
-    backoff: ExponentialBackoff,
-    conflicts: u32,
-    unreachable_count: u32,
-    /// Credentials and the server's address are to be read again.
-    reconnect: bool,
 }
 
 impl Writer {
@@ -110,12 +106,10 @@ impl Writer {
             view: None,
             gates: Gates::new(&limits),
             budget: TaintBudget::new(&limits),
-            retry: Retry {
-                backoff: rate_limit::backoff(limits.backoff),
-                conflicts: 0,
-                unreachable_count: 0,
-                reconnect: false,
-            },
+            backoff: rate_limit::backoff(limits.backoff),
+            conflicts: 0,
+            unreachable_count: 0,
+            reconnect: false,
             events: EventRecorder::new(node, limits),
             logged: None,
             status: ClusterStatus {
@@ -152,7 +146,7 @@ impl Writer {
                     tracing::warn!(%error, "cannot configure the API client; retrying");
                 }
             }
-            tokio::time::sleep(self.retry.backoff.next().unwrap_or_default()).await;
+            tokio::time::sleep(self.backoff.next().unwrap_or_default()).await;
         }
     }
 
@@ -183,7 +177,7 @@ impl Writer {
             if !self.gates.is_open(Gate::Request) {
                 continue;
             }
-            if std::mem::take(&mut self.retry.reconnect) {
+            if std::mem::take(&mut self.reconnect) {
                 return;
             }
             let report = Arc::clone(&channels.reports.borrow_and_update());
@@ -206,9 +200,9 @@ impl Writer {
     fn take_watch_error(&mut self, error: &watcher::Error) {
         let error = ApiError::of_watch("watch the Node", error);
         tracing::debug!(%error, "the watch of the Node failed; resuming it");
-        if error.kind == ErrorKind::Unauthorized && !self.retry.reconnect {
-            self.retry.reconnect = true;
-            let wait = self.retry.backoff.next().unwrap_or_default();
+        if error.kind == ErrorKind::Unauthorized && !self.reconnect {
+            self.reconnect = true;
+            let wait = self.backoff.next().unwrap_or_default();
             let wait = wait.max(self.gates.wait(Gate::Request));
             self.gates.close(Gate::Request, wait);
         }
@@ -287,8 +281,8 @@ impl Writer {
     fn take_result(&mut self, done: ApiResult<()>) {
         match done {
             Ok(()) => {
-                self.retry.backoff.reset();
-                (self.retry.conflicts, self.retry.unreachable_count) = (0, 0);
+                self.backoff.reset();
+                (self.conflicts, self.unreachable_count) = (0, 0);
                 // An earlier error is resolved, or no longer matters.
                 if self.view.is_some() {
                     self.note_answer();
@@ -299,21 +293,20 @@ impl Writer {
     }
 
     fn take_error(&mut self, error: &ApiError) {
-        let retry = &mut self.retry;
         let counted = |count: u32, again: bool| if again { count + 1 } else { 0 };
         let conflict = error.kind == ErrorKind::Conflict;
         let unreachable = matches!(error.kind, ErrorKind::Other | ErrorKind::Timeout);
-        retry.conflicts = counted(retry.conflicts, conflict);
-        retry.unreachable_count = counted(retry.unreachable_count, unreachable);
-        if error.kind == ErrorKind::Unauthorized || retry.unreachable_count >= RECONNECT_AFTER {
-            retry.unreachable_count = 0;
-            retry.reconnect = true;
+        self.conflicts = counted(self.conflicts, conflict);
+        self.unreachable_count = counted(self.unreachable_count, unreachable);
+        if error.kind == ErrorKind::Unauthorized || self.unreachable_count >= RECONNECT_AFTER {
+            self.unreachable_count = 0;
+            self.reconnect = true;
         }
-        let wait = if conflict && retry.conflicts <= CONFLICTS_MAX {
+        let wait = if conflict && self.conflicts <= CONFLICTS_MAX {
             tracing::debug!(%error, "the Node has changed meanwhile; reading it again");
             Duration::from_millis(20 + fastrand::u64(0..200))
         } else {
-            let wait = retry.backoff.next().unwrap_or_default();
+            let wait = self.backoff.next().unwrap_or_default();
             let wait = wait.max(error.requested_wait());
             tracing::warn!(%error, retry_in = ?wait, "request to the API server failed");
             self.note_outage(error);

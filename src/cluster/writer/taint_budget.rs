@@ -148,14 +148,18 @@ impl Writer {
         Ok(false)
     }
 
-    /// Requests a slot; a ledger that may not be used refuses it.
+    /// Requests a slot for the node at its present version; a ledger that may not be used refuses it.
     async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> ApiResult<Slot> {
         let (group, max) = (self.group_of(view), self.settings.budget_max);
-        match request_slot(api, &group, max, view).await {
+        let is_contended = |error: &ApiError| error.is_conflict() && error.what == WRITE_LEDGER;
+        let attempt = async || ask_budget(api, &group, max, view).await;
+        match attempt.retry(back_off(2)).when(is_contended).await {
             Ok((slot, budget)) => {
-                self.status.budget = budget.or(self.status.budget.take());
+                self.status.budget = Some(budget);
                 Ok(slot)
             }
+            // Hundreds may want to enter at once: they come back later, which holds up nothing else.
+            Err(error) if is_contended(&error) => Ok(Slot::Busy),
             Err(error) => {
                 self.status.withheld = Some("api");
                 if !error.is_final() {
@@ -229,33 +233,17 @@ fn refusal(why: Withheld, limit: usize) -> Refusal {
     (reason, format!("{WITHHELD}: {because}."))
 }
 
-/// Requests a slot in the group's ledger for this node at its present version.
-async fn request_slot(
-    api: &NodeApi,
-    group: &NodeGroup,
-    max: BudgetMax,
-    node: &NodeView,
-) -> ApiResult<(Slot, Option<BudgetStatus>)> {
-    let is_contended = |error: &ApiError| error.is_conflict() && error.what == WRITE_LEDGER;
-    let attempt = async || ask_budget(api, group, max, node).await;
-    // Hundreds may want to enter at once: they come back later, which holds up nothing else.
-    match attempt.retry(back_off(2)).when(is_contended).await {
-        Err(error) if is_contended(&error) => Ok((Slot::Busy, None)),
-        answer => answer,
-    }
-}
-
-/// The same once; fails with a conflict where another node writes the ledger meanwhile.
+/// Asks the group's ledger for a slot once; fails with a conflict where another node writes it meanwhile.
 async fn ask_budget(
     api: &NodeApi,
     group: &NodeGroup,
     max: BudgetMax,
     node: &NodeView,
-) -> ApiResult<(Slot, Option<BudgetStatus>)> {
-    let mut read = api.ledger(&group.lease).await?;
+) -> ApiResult<(Slot, BudgetStatus)> {
+    let mut lease = api.lease(&group.lease).await?;
+    let mut ledger = api.ledger(lease.as_ref());
     let mut listed = None;
     loop {
-        let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
         let limit = ledger.limit(max);
         let asker = Asker {
             node: &node.name,
@@ -280,9 +268,9 @@ async fn ask_budget(
             }
         };
         if let Some(next) = &next {
-            read = Some(api.write_ledger(&group.lease, read.as_ref(), next).await?);
+            lease = Some(api.write_ledger(&group.lease, lease.as_ref(), next).await?);
         }
-        let ledger = next.unwrap_or(ledger);
+        ledger = next.unwrap_or(ledger);
         if let Some(slot) = slot {
             let status = BudgetStatus {
                 lease: group.lease.clone(),
@@ -290,7 +278,7 @@ async fn ask_budget(
                 limit: ledger.limit(max),
                 nodes: ledger.nodes.unwrap_or(0),
             };
-            return Ok((slot, Some(status)));
+            return Ok((slot, status));
         }
         listed = Some(api.list_group(&group.selector, &ledger).await?);
     }
@@ -318,9 +306,8 @@ async fn amend(
     change: impl Fn(Ledger) -> Option<Ledger>,
 ) -> ApiResult<()> {
     let attempt = async || {
-        let read = api.ledger(lease).await?;
-        let ledger = read.as_ref().map(|read| read.ledger.clone());
-        let Some(next) = change(ledger.unwrap_or_default()) else {
+        let read = api.lease(lease).await?;
+        let Some(next) = change(api.ledger(read.as_ref())) else {
             return Ok(());
         };
         let written = api.write_ledger(lease, read.as_ref(), &next).await;

@@ -361,9 +361,7 @@ fn threads(all: usize) -> (SyncSender<Batch>, LogFiles, Registry) {
     let (tx, rx) = sync_channel(8);
     let files = LogFiles {
         batches: Arc::new(Mutex::new(rx)),
-        all,
-        dirs: BTreeMap::new(),
-        began: None,
+        dirs: vec![Latest::default(); all],
         now: Millis(0),
     };
     (tx, files, Registry::new(4, 16 << 20))

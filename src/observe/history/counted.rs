@@ -1,6 +1,6 @@
 //! Counters of ports over time.
 
-use super::edges::{add_edges, counts_carrier_changes};
+use super::edges::counts_carrier_changes;
 use super::{History, ports_of};
 use crate::observe::counters::{CounterKind, Counts, PortCounters, hw_kind, pma_kind};
 use crate::observe::reading::Reading;
@@ -87,7 +87,7 @@ impl History {
             let Some(downs) = downs else { continue };
             let edges = port.counted(downs, sample.at);
             if edges > 0 && !counts_carrier_changes(snapshot, key) {
-                add_edges(port, &mut self.totals, key, sample.at, edges);
+                self.add_edges(key, sample.at, edges);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Link edges: as polls see them, and as the kernel counts those that polls missed.
 
-use super::{History, PortHistory, Totals, port_of};
+use super::{History, PortHistory, port_of};
 use crate::observe::rdma::{self, LinkLayer, PortState, RdmaPort};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
@@ -50,7 +50,21 @@ impl History {
             let was_linked = before.map_or(is_linked, linked);
             let edges = port.polled(was_linked, is_linked, facts.at);
             if edges > 0 && !counts_carrier_changes(snapshot, key) {
-                add_edges(port, &mut self.totals, key, facts.at, edges);
+                self.add_edges(key, facts.at, edges);
+            }
+        }
+    }
+
+    /// Counts edges of a port's link.
+    pub(super) fn add_edges(&mut self, key: &PortKey, at: Millis, edges: u64) {
+        *self.totals.link_edges.entry(key.clone()).or_default() += edges;
+        let port = self.ports.entry(key.clone()).or_default();
+        port.edges.push_back((at, edges));
+        while port.edges.len() > MAX_EDGES
+            && let Some((_, merged)) = port.edges.pop_front()
+        {
+            if let Some(first) = port.edges.front_mut() {
+                first.1 += merged;
             }
         }
     }
@@ -125,25 +139,6 @@ pub(super) fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool
     netdev.is_some_and(|facts| counted(&facts.value.carrier_changes))
 }
 
-pub(super) fn add_edges(
-    port: &mut PortHistory,
-    totals: &mut Totals,
-    key: &PortKey,
-    at: Millis,
-    edges: u64,
-) {
-    *totals.link_edges.entry(key.clone()).or_default() += edges;
-    port.edges.push_back((at, edges));
-    while port.edges.len() > MAX_EDGES {
-        let Some((_, merged)) = port.edges.pop_front() else {
-            break;
-        };
-        if let Some(first) = port.edges.front_mut() {
-            first.1 += merged;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,10 +201,11 @@ mod tests {
             device: crate::units::DeviceKey("x".into()),
             port: 1,
         };
-        let (mut port, mut totals) = (PortHistory::default(), Totals::default());
+        let mut history = History::default();
         for at in 0..MAX_EDGES as u64 + 2 {
-            add_edges(&mut port, &mut totals, &key, Millis(at), 2);
+            history.add_edges(&key, Millis(at), 2);
         }
+        let (port, totals) = (&history.ports[&key], &history.totals);
         assert_eq!(port.edges.len(), MAX_EDGES);
         assert_eq!(port.edges.front(), Some(&(Millis(2), 6)));
         let all: u64 = port.edges.iter().map(|(_, edges)| edges).sum();

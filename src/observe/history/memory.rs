@@ -81,7 +81,7 @@ impl History {
         let mut history = History {
             boot_id: memory.boot_id,
             fabric: memory.fabric,
-            kernel: memory.kernel.restored(),
+            kernel: memory.kernel,
             remembered: memory.remembered,
             ..History::default()
         };

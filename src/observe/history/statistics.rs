@@ -1,7 +1,7 @@
 //! Statistics of network devices over time.
 
 use super::counted::falls_of_late;
-use super::edges::{add_edges, counts_carrier_changes};
+use super::edges::counts_carrier_changes;
 use super::{History, ports_of};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
@@ -17,22 +17,17 @@ impl History {
                 }
                 continue;
             };
-            let known = self.netdevs.get(name);
-            if known.and_then(|tracks| tracks.get("carrier_changes")?.last_at()) == Some(facts.at) {
-                continue;
-            }
             let tracks = self.netdevs.entry(name.clone()).or_default();
             let track = tracks.entry("carrier_changes".into()).or_default();
-            track.push(facts.at, *changes);
+            let rose = track.push(facts.at, *changes) > 0;
             let by = falls_of_late(track);
-            if by == 0 {
+            if !rose || by == 0 {
                 continue;
             }
             for (device, port) in ports_of(snapshot) {
                 let key = device.port_key(port.number);
                 if port.netdev.as_deref() == Some(name) && counts_carrier_changes(snapshot, &key) {
-                    let history = self.ports.entry(key.clone()).or_default();
-                    add_edges(history, &mut self.totals, &key, facts.at, by);
+                    self.add_edges(&key, facts.at, by);
                 }
             }
         }
@@ -46,8 +41,10 @@ impl History {
             self.ethtool_at.insert(name.clone(), facts.at);
             let tracks = self.netdevs.entry(name.clone()).or_default();
             for (stat, value) in &stats.counts {
-                let track = tracks.entry(stat.clone()).or_default();
-                track.push(facts.at, *value);
+                tracks
+                    .entry(stat.clone())
+                    .or_default()
+                    .push(facts.at, *value);
             }
         }
         self.ethtool_at

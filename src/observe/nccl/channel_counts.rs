@@ -237,11 +237,6 @@ impl ChannelCounts {
         })
     }
 
-    /// Whether there is any connection.
-    pub fn any(&self) -> bool {
-        !self.over.is_empty()
-    }
-
     /// Whether connections over the net join hosts. `None` if the ranks' hosts are not known.
     pub fn crosses(&self) -> Option<bool> {
         if self.mixed {

@@ -85,7 +85,8 @@ pub struct NcclLog {
     pub unknown: u64,
     /// Time of the last line, if lines have times.
     pub last: Option<jiff::Timestamp>,
-    evidence: BTreeMap<EvidenceKind, EvidenceLine>,
+    /// The first line of each kind of evidence.
+    pub evidence: BTreeMap<EvidenceKind, EvidenceLine>,
 }
 
 impl NcclLog {
@@ -117,12 +118,8 @@ impl NcclLog {
         size_of::<Self>() + texts + processes + groups + numbers + self.channels.held()
     }
 
-    /// The first line of each kind of evidence.
-    pub fn evidence(&self) -> &BTreeMap<EvidenceKind, EvidenceLine> {
-        &self.evidence
-    }
-
-    /// Applies a line of another program that is known: version, list of ranks, last error.
+    /// Applies a line that means the same from any process, also of another program: version, list of
+    /// ranks, errors.
     pub fn apply_loose(&mut self, event: &Event<'_>, text: &str, number: u64) {
         match *event {
             Event::Version(version) => self.version(version),
@@ -199,14 +196,9 @@ impl NcclLog {
             }
             Event::Comm(comm) => self.comm(&comm, record, place, number, time),
             Event::InitSeconds(init) => self.init_took(place, record.who.tid, init),
-            Event::Failure(failure) => {
+            Event::Failure(failure) | Event::DeviceFailure(failure, _) => {
                 self.about_verbs(place, failure, text);
-                self.failure(failure, text, number);
-            }
-            Event::DeviceFailure(failure, device) => {
-                self.about_verbs(place, failure, text);
-                self.failure(failure, text, number);
-                self.device_error(device, text);
+                self.apply_loose(&record.event, text, number);
             }
             Event::PluginNotFound(_) => {
                 self.show(EvidenceKind::Failure(Failure::PluginMissing), text, number);

@@ -7,10 +7,8 @@ impl NcclLog {
     pub(super) fn devices(&mut self, list: &str) {
         // The number of the device whose parts follow, in braces.
         let mut outer = None;
-        for part in list.split('[').skip(1) {
-            let Some((index, rest)) = part.split_once(']') else {
-                continue;
-            };
+        let parts = list.split('[').skip(1);
+        for (index, rest) in parts.filter_map(|part| part.split_once(']')) {
             let Ok(index) = index.parse::<u32>() else {
                 continue;
             };
