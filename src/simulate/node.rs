@@ -205,8 +205,8 @@ impl Node {
         Some(())
     }
 
-    /// Changes a link; gives the driver's line in the kernel log, if it prints one. `None`: there is no
-    /// such device.
+    /// Changes a link; gives the driver's line in the kernel log, if it prints one. `None`: no such
+    /// device.
     fn link(&mut self, device: &str, up: bool) -> Option<Option<(Bdf, String)>> {
         let bdf = self.spec.device(device)?.pci;
         let port = self.spec.port_mut(device)?;

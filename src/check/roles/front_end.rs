@@ -66,8 +66,8 @@ impl<'a> Routes<'a> {
         open
     }
 
-    /// Leaves out the other Ethernet ports of a card by which the node is reached, where there is no
-    /// other card, and no GPU is next to it: nothing tells them from spare ones. `carriers`: the
+    /// Leaves out the other Ethernet ports of a card by which the node is reached, where it is the only
+    /// card, and no GPU is next to it: nothing tells them from spare ones. `carriers`: the
     /// ports that carry the route; `told`: those that the operator decided.
     pub(super) fn without_sisters<'p>(
         &self,
