@@ -1,9 +1,10 @@
 //! Pause, drops, congestion notifications, and whether RoCE runs on a priority with flow control.
 
-use super::pfc::{dcb, has, list, pfc_priorities};
+use super::pfc::{self, dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
 use super::rising::{Counters, Rise, counters_of};
 use super::{Action, Candidate, Context, Reason, Weight};
+use crate::observe::reading::Reading;
 use crate::observe::track::Track;
 use std::time::Duration;
 
@@ -50,12 +51,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     let by_settings = ["PfcNotEnabled", "RoceOnLossyPriority"];
     found.extend(context.unseen_on_rails(&by_settings, |rail| {
-        let settings = rail
-            .port
-            .netdev
-            .as_deref()
-            .and_then(|name| dcb(context, name));
-        rail.is_roce() && rail.may_be_linked() && settings.is_none_or(|of| of.pfc_enabled.is_none())
+        let settings = (rail.port.netdev.as_ref()).and_then(|name| context.snapshot.dcb.get(name));
+        let untold = match settings.map(|settings| &settings.value) {
+            Some(Reading::Value(settings)) => settings.pfc_enabled.is_none(),
+            Some(Reading::Absent | Reading::NotObservable) => false,
+            Some(Reading::Failed(_)) | None => true,
+        };
+        rail.is_roce() && rail.may_be_linked() && (untold || pfc::is_unread(context, rail))
     }));
     found
 }
@@ -170,8 +172,10 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         return found;
     };
     let Some(lossless) = pfc_priorities(context, netdev) else {
-        let parts = (0..8).map(|priority| format!("{} prio{priority}", counters.port.key));
-        found.extend(parts.map(|part| context.unseen("LosslessDrops", part)));
+        if pfc::is_unread(context, counters.port) {
+            let parts = (0..8).map(|priority| format!("{} prio{priority}", counters.port.key));
+            found.extend(parts.map(|part| context.unseen("LosslessDrops", part)));
+        }
         found.extend(discarded("port_drops"));
         return found;
     };

@@ -4,7 +4,8 @@ use super::expected::majority;
 use super::peers;
 use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::snapshot::SourceHealth;
+use crate::observe::reading::Reading;
+use std::time::Duration;
 
 /// The link is up and the switch lets nothing through.
 pub(super) const REASON: &str = "PortNotAuthenticated";
@@ -42,10 +43,25 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     Some(candidate)
 }
 
-/// Whether a supplicant, which may be this port's, cannot be asked just now.
+/// What a supplicant said stands this long where none can be found: the agent sees those that were started
+/// since then only in another mount, and there may never be one again.
+const LAST_WORD: Duration = Duration::from_secs(3600);
+
+/// Whether the port's supplicant cannot be asked just now.
 pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
-    let health = context.snapshot.health("dot1x", "");
-    port.may_be_linked() && port.dot1x.is_none() && health.is_some_and(SourceHealth::fails)
+    let Some(health) = context
+        .snapshot
+        .health("dot1x", "")
+        .filter(|health| health.fails())
+    else {
+        return false;
+    };
+    let told = &context.snapshot.dot1x;
+    let own = (port.port.netdev.as_ref()).and_then(|name| told.get(name));
+    let silent = own.is_some_and(|own| matches!(own.value, Reading::Failed(_)));
+    let heard = |at| context.now.since(at) <= LAST_WORD;
+    let lost = told.is_empty() && health.last_ok.is_some_and(heard);
+    port.may_be_linked() && (silent || lost || health.stalled_since.is_some())
 }
 
 /// A link that is down, with what the supplicant says: a switch may take the link from a port that

@@ -245,12 +245,21 @@ fn while_no_supplicant_can_be_asked_what_one_said_stands() {
     };
     let mut silent = node(8);
     set(&mut silent, 3, Reading::failed(FaultKind::Other, "silent"));
-    assert!(!unseen(&silent), "its source does not say so");
     silent.set_fault("dot1x", "", FaultKind::Other);
     assert!(unseen(&silent));
+    let mut of_another = node(8);
+    of_another.snapshot.dot1x.remove("eth3");
+    of_another.set_fault("dot1x", "", FaultKind::Other);
+    assert!(!unseen(&of_another), "another one is silent");
     let mut removed = node(0);
-    removed.set_fault("dot1x", "", FaultKind::Gone);
-    assert!(unseen(&removed));
+    let heard = removed.now;
+    removed.set_health("dot1x", "", |health| {
+        health.fault = Some(Fault::other("removed since it was mounted"));
+        health.last_ok = Some(heard);
+    });
+    assert!(unseen(&removed), "by a restart of the supplicant");
+    removed.tick(3601);
+    assert!(!unseen(&removed), "for good");
     let mut without = node(0);
     without.set_health("dot1x", "", |health| health.absent = true);
     assert!(!unseen(&without), "no supplicant runs");

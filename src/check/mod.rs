@@ -307,11 +307,13 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
         let mut found: Vec<_> = found.map(|of| for_the_provider(context, of)).collect();
         found.sort_by(|a, b| (&a.key, a.reason, rank(b)).cmp(&(&b.key, b.reason, rank(a))));
         found.dedup_by(|next, kept| (&next.key, next.reason) == (&kept.key, kept.reason));
-        if found.len() > MAX_CANDIDATES_PER_CHECK {
-            found.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
-            found.truncate(MAX_CANDIDATES_PER_CHECK);
+        // Where something cannot be seen is no storm, and what is seen must not hide it.
+        let (mut seen, unseen): (Vec<_>, Vec<_>) = found.into_iter().partition(|of| !of.unseen);
+        if seen.len() > MAX_CANDIDATES_PER_CHECK {
+            seen.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
+            seen.truncate(MAX_CANDIDATES_PER_CHECK);
         }
-        all.extend(found);
+        all.extend(seen.into_iter().chain(unseen));
     }
     all
 }

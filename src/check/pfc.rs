@@ -6,6 +6,7 @@ use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView, word};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
+use crate::observe::snapshot::SourceHealth;
 use std::time::Duration;
 
 check!(flow_control, run);
@@ -104,13 +105,11 @@ pub(super) fn dcb<'a>(context: &Context<'a>, netdev: &str) -> Option<&'a DcbFact
 
 /// Whether which priorities have PFC cannot be read just now.
 pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
-    let judged = context.policy.expect.lossless == LosslessExpectation::Auto && port.is_roce();
     let unread = |netdev: &str| {
         let health = context.snapshot.health("dcb", netdev);
-        let fails = health.is_some_and(|health| health.fails());
-        fails && pfc_priorities(context, netdev).is_none()
+        health.is_some_and(SourceHealth::fails) && pfc_priorities(context, netdev).is_none()
     };
-    judged && port.port.netdev.as_deref().is_some_and(unread)
+    port.is_roce() && port.port.netdev.as_deref().is_some_and(unread)
 }
 
 /// Priorities with PFC: as DCB tells, else those for which the driver shows pause (mlx5 shows it

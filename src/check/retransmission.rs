@@ -64,18 +64,16 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
     // A fabric that is lossy by design loses some all the time: there only the share tells. Where
     // neither configuration nor flow control says which it is, a rate whose share is unknown is
     // told, and moves nothing.
-    let (judged, weight) = match (is_lossless(counters.context, counters.port), share) {
+    let (context, port) = (counters.context, counters.port);
+    let lossless = is_lossless(context, port);
+    let (judged, weight) = match (lossless, share) {
         (Some(true), _) => (many || much, Weight::Verdict),
         (None, None) => (many, Weight::Notice),
         (Some(false) | None, _) => (much, Weight::Verdict),
     };
     // What was judged by flow control stands while that cannot be read.
-    if many && !much && pfc::is_unread(counters.context, counters.port) {
-        return Some(
-            counters
-                .context
-                .unseen("PacketLoss", counters.port.key.to_string()),
-        );
+    if many && !much && lossless.is_none() && pfc::is_unread(context, port) {
+        return Some(context.unseen("PacketLoss", port.key.to_string()));
     }
     if !judged {
         return counters.unseen("PacketLoss", names, policy.loss, false);

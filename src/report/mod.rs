@@ -59,7 +59,7 @@ pub struct Report {
     pub node: String,
     /// The facts it was judged from.
     pub snapshot: Snapshot,
-    /// State and counts older than this, whose source stalls or fails, are not shown.
+    /// A port's state older than this, whose source stalls or fails, is not shown.
     pub stale_after: Duration,
     /// Roles of the ports.
     pub roles: BTreeMap<PortKey, RoleFacts>,
@@ -95,6 +95,10 @@ pub struct Report {
     pub history: Arc<[Entry]>,
 }
 
+/// Counts of a source that stalls or fails are shown this long: twice the longest default interval, so that one
+/// slow read makes no gap.
+const COUNTS_LAST: Duration = Duration::from_secs(120);
+
 impl Report {
     /// The reasons of the verdict as they follow it in a line: `: LinkDown, GpuFellOff`; empty where there
     /// are none.
@@ -102,10 +106,10 @@ impl Report {
         text::writer::after_colon(&self.reasons)
     }
 
-    /// Whether what a source, and its subject, gave at a moment can still be shown.
+    /// Whether what a source, and its subject, counted at a moment can still be shown.
     fn is_fresh(&self, at: Millis, source: (&str, &str)) -> bool {
-        self.snapshot
-            .is_fresh(at, source, self.snapshot.at, self.stale_after)
+        let stale_after = self.stale_after.max(COUNTS_LAST);
+        (self.snapshot).is_fresh(at, source, self.snapshot.at, stale_after)
     }
 
     /// Findings that follow from this one.

@@ -324,9 +324,10 @@ impl Schedule {
         self.slots.values().filter(hung).count()
     }
 
-    /// Since when a subject's read is out, if one is.
+    /// Since when a subject's read is out, or an earlier one that gave no answer.
     pub fn out_since(&self, subject: &Subject) -> Option<Millis> {
-        self.slots.get(subject)?.started
+        let slot = self.slots.get(subject)?;
+        slot.health.stalled_since.or(slot.started)
     }
 
     /// Whether nothing is out but what is stalled.

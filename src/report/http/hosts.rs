@@ -12,9 +12,6 @@ use std::net::IpAddr;
 /// Domains that no stranger can have a name in (RFC 6761 and 6762, ICANN's `internal`, Kubernetes).
 const PRIVATE: [&str; 4] = ["localhost", "local", "internal", "svc"];
 
-/// A page's script can claim to be a proxy; but its browser adds one of these.
-const BY_BROWSERS: [&str; 2] = ["origin", "sec-fetch-site"];
-
 /// The proxies of the API server pass on the name by which *they* were asked, and say so with this.
 const FORWARDED: &str = "x-forwarded-for";
 
@@ -50,8 +47,7 @@ impl Hosts {
         let named = headers.get_all(header::HOST).iter();
         let named = named.map(|value| value.to_str().unwrap_or("?.").to_string());
         let mut named = named.chain(uri.authority().map(ToString::to_string));
-        let script = BY_BROWSERS.iter().any(|name| headers.contains_key(*name));
-        let forwarded = !from.is_loopback() && headers.contains_key(FORWARDED) && !script;
+        let forwarded = !from.is_loopback() && headers.contains_key(FORWARDED);
         let foreign = !forwarded && named.any(|name| !self.is_own(&name, from));
         let why = "the Host header is not a name of this node; serve.hosts allows more\n";
         foreign.then(|| plain(StatusCode::FORBIDDEN, why))
@@ -148,13 +144,6 @@ mod tests {
             let from = from.parse().unwrap();
             let refusal = hosts.refusal(&Uri::from_static("/report"), &headers, from);
             assert_eq!(refusal.is_none(), passes, "{from}");
-        }
-        for by_browser in BY_BROWSERS {
-            let mut headers = headers.clone();
-            headers.insert(by_browser, HeaderValue::from_static("same-origin"));
-            let far = [10, 0, 0, 1].into();
-            let refusal = hosts.refusal(&Uri::from_static("/metrics"), &headers, far);
-            assert!(refusal.is_some(), "a script that says {by_browser}");
         }
         // Two names, or one in the request line: none may be foreign.
         headers.remove(FORWARDED);

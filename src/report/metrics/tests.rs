@@ -9,6 +9,7 @@ use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
 use crate::observe::snapshot::SourceHealth;
+use crate::report::COUNTS_LAST;
 use crate::report::catalogue::{CATALOGUE, Kind};
 use crate::report::cluster::BudgetStatus;
 use crate::report::default_counters::DEFAULTS;
@@ -369,7 +370,7 @@ fn counts_of_a_source_that_hangs_are_not_shown_as_if_they_stood_still() {
         ..SourceHealth::default()
     };
     let key = format!("counters/{device}");
-    report.snapshot.at = at.plus(report.stale_after * 2);
+    report.snapshot.at = at.plus(COUNTS_LAST + report.stale_after);
     report
         .snapshot
         .sources
