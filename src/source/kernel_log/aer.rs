@@ -5,10 +5,7 @@
 
 use crate::observe::kernel::{KernelEvent, Note, What};
 
-use super::text::{Origin, is_digits, last_address, slot, take_address};
-
-/// A port that cut off what erred below it, itself or by the firmware's word.
-const CONTAINED: [&str; 2] = ["DPC: containment event", "EDR: EDR event received"];
+use super::text::{Origin, is_digits, last_address, slot, take_0x, take_address};
 
 /// Decodes a message of some device, or one without a device's prefix.
 pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent> {
@@ -20,8 +17,7 @@ pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent>
         .or_else(|| body.strip_prefix("CXL Bus Error: severity="));
     let note = match bus_error {
         Some(severity) => severity_note(severity),
-        None if CONTAINED.iter().any(|start| body.starts_with(start)) => Note::AerCorrectable,
-        None => received(aer.map(|_| body)?)?,
+        None => contained(body).or_else(|| received(aer.map(|_| body)?))?,
     };
     let mut event = KernelEvent::new(What::Note(note), message);
     let speaker = origin.and_then(|origin| Some((origin.driver, origin.address.clone()?)));
@@ -93,6 +89,21 @@ impl FirmwareReport {
     }
 }
 
+/// A port that cut off what erred below it: `DPC: containment event, status:0x1f05 source:0x1800`, before Linux
+/// 5.1 without the first colon. Only software triggers it (status) without an error. Where the firmware
+/// handles it, a line of EDR's comes first.
+fn contained(body: &str) -> Option<Note> {
+    if body.starts_with("EDR: EDR event received") {
+        return Some(Note::AerCorrectable);
+    }
+    let event = body.strip_prefix("DPC")?.trim_start_matches([':', ' ']);
+    let (status, _) = take_0x(event.strip_prefix("containment event, status:")?)?;
+    match status & 1 == 1 && status & 0x66 != 0x26 {
+        true => Some(Note::AerUncorrected),
+        false => Some(Note::AerCorrectable),
+    }
+}
+
 /// `[Multiple ]Correctable error message received from …`, `Corrected error received: …`;
 /// a recovery that failed.
 fn received(body: &str) -> Option<Note> {
@@ -124,7 +135,7 @@ mod tests {
     #[test]
     fn reports() {
         use Note::{AerCorrectable, AerUncorrected};
-        let rows: [(&str, Option<&str>, Option<&str>, Note); 9] = [
+        let rows: [(&str, Option<&str>, Option<&str>, Note); 16] = [
             (
                 "pcieport 0000:16:01.0: AER: Correctable error message received from 0000:17:00.1",
                 Some("0000:17:00"),
@@ -171,6 +182,48 @@ mod tests {
                 "pcieport 0000:16:01.0: DPC: containment event, status:0x1f01 source:0x0000",
                 Some("0000:16:01"),
                 Some("pcieport 0000:16:01.0"),
+                AerUncorrected,
+            ),
+            (
+                "pcieport 0000:17:00.0: DPC: containment event, status:0x1f05, ERR_FATAL received from 0000:18:00.0",
+                Some("0000:18:00"),
+                Some("0000:18:00.0"),
+                AerUncorrected,
+            ),
+            (
+                "pcieport 0001:17:00.0: DPC: containment event, status:0x1f05 source:0x1800",
+                Some("0001:17:00"),
+                Some("pcieport 0001:17:00.0"),
+                AerUncorrected,
+            ),
+            (
+                "pcieport 0000:17:00.0: DPC: containment event, status:0x1f07: RP PIO error detected",
+                Some("0000:17:00"),
+                Some("pcieport 0000:17:00.0"),
+                AerUncorrected,
+            ),
+            (
+                "pcieport 0000:17:00.0: DPC: containment event, status:0x1f27: software trigger detected",
+                Some("0000:17:00"),
+                Some("pcieport 0000:17:00.0"),
+                AerCorrectable,
+            ),
+            (
+                "pcieport 0000:17:00.0: DPC: containment event, status:0x1f27 source:0x1800",
+                Some("0000:17:00"),
+                Some("pcieport 0000:17:00.0"),
+                AerCorrectable,
+            ),
+            (
+                "dpc 0000:00:03.2:pcie008: DPC containment event, status:0x1f01 source:0x0000",
+                Some("0000:00:03"),
+                Some("dpc 0000:00:03.2"),
+                AerUncorrected,
+            ),
+            (
+                "pcieport 0000:16:01.0: EDR: EDR event received",
+                Some("0000:16:01"),
+                Some("pcieport 0000:16:01.0"),
                 AerCorrectable,
             ),
             (
@@ -199,6 +252,8 @@ mod tests {
             "pcieport 0000:00:01.0: AER: device recovery successful",
             "pcieport 0000:00:01.0: AER: enabled with IRQ 27",
             "pcieport 0000:00:01.0: AER: found no error details for 0000:00:1c.5",
+            "pcieport 0000:00:03.0: DPC: ERR_FATAL detected",
+            "dpc 0000:00:03.2:pcie008: DPC ERR_FATAL detected, remove downstream devices",
             "pcieport 0000:00:03.0: Refused to change power state from D0 to D3hot",
         ] {
             assert_eq!(decode_line(line), None, "{line}");

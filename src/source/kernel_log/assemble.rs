@@ -222,5 +222,17 @@ mod tests {
             let lines = [before, &[message]].concat();
             assert_eq!(run(&lines).len(), events, "{before:?}");
         }
+        // `dmesg -J`, of which `--decode` writes words.
+        let message = r#"  "msg": "NVRM: Xid (PCI:0000:3b:00): 79, x""#;
+        for (before, events) in [
+            (&[r#"  "pri": 3,"#][..], 1),
+            (&[r#"  "pri": 14,"#], 0),
+            (&[r#"  "fac": "kern","#, r#"  "pri": "err","#], 1),
+            (&[r#"  "fac": "user","#, r#"  "pri": "err","#], 0),
+            (&[r#"  "fac": "user","#, " }, {", r#"  "fac": "kern","#], 1),
+        ] {
+            let lines = [before, &[message]].concat();
+            assert_eq!(run(&lines).len(), events, "{before:?}");
+        }
     }
 }

@@ -20,10 +20,16 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
     if words.iter().any(|word| take_address(word).is_some()) {
         return None;
     }
-    // ib_core's devices speak for themselves; but for links, only EFA's command layer is known.
-    let driver = match head.split(['.', ' ']).next()? {
-        "infiniband" => "efa",
-        driver => driver,
+    // RDMA devices speak for themselves. Their names are numbered after the driver (`bnxt_re0`, `efa_0`);
+    // of those that were renamed, but for links, only EFA's command layer is known.
+    let driver = match (head.split(['.', ' ']).next()?, &words[..]) {
+        ("infiniband", [_, name]) => {
+            let driver = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+            Some(driver)
+                .filter(|driver| is_nic(driver))
+                .unwrap_or("efa")
+        }
+        (driver, _) => driver,
     };
     let (driver, name) = match words[..] {
         [_, name] | [_, _, name] if is_nic(driver) => (driver, name),
@@ -196,7 +202,8 @@ fn start_failure(driver: &str, nic: bool, body: &str) -> bool {
     let base = driver.split_once('.').map(|(base, _)| base);
     let nic = nic || base.is_some_and(is_nic);
     let module = driver.starts_with("nvidia-nv");
-    if !(nic || module || matches!(driver, "nvidia" | "amdgpu")) {
+    let gpu = matches!(driver, "nvidia" | "nvidia_uvm" | "nvidia-uvm" | "amdgpu");
+    if !(nic || module || gpu) {
         return false;
     }
     says_any(body, &PHRASES.probe_failures)

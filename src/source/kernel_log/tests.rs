@@ -37,6 +37,8 @@ none              | -                       | mlx5_core 0000:1a:00.0: mlx5_pcie_
 none              | -                       | mlx5_core 0000:1a:00.0: PCIe slot power capability was not advertised.
 nic_temperature   | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: Temperature Threshold was reached! Threshold=105 celsius degrees; Current Temperature=106
 nic_temperature   | hfi1 0000:05:00.0       | hfi1 0000:05:00.0: hfi1_0: QSFP cable temperature too high
+nic_temperature   | hfi1 0000:d8:00.0       | hfi1 0000:d8:00.0: hfi1_0: Critical temperature reached! Forcing device into freeze mode!
+none              | -                       | thermal thermal_zone0: critical temperature reached (95 C), shutting down
 "#;
 
 /// Kind, device, line. Written for this test after the drivers' formats.
@@ -66,6 +68,8 @@ nic_health        | ice 0000:17:00.0        | ice 0000:17:00.0 ens1: tx_timeout:
 nic_health        | efa 0000:10:1d.0        | efa 0000:10:1d.0: The device didn't send any completion for admin cmd CREATE_QP(1) status 0 (ctx 0x1)
 nic_health        | -                       | infiniband rdmap16s29: Failed to process command ALLOC_PD (opcode 14) comp_status 4 err -5
 none              | -                       | infiniband mlx5_0: create_mkey_warn:158:(pid 2): async reg mr failed. status -121
+nic_health        | -                       | infiniband bnxt_re0: QPLIB: cmdq[0x7]=0x3 timedout (120000)msec
+none              | -                       | infiniband bnxt_re0: Couldn't start port
 nic_health        | mana 7870:00:00.0       | mana 7870:00:00.0: HWC: Request timed out!
 "#;
 
@@ -85,6 +89,26 @@ none              | -                       | NVRM Xid 79
 driver            | 0000:03:00.0            | 0000:03:00.0:mlx5_load_one:1140:(pid 6016): init hca failed
 nic_health        | 0000:03:00.0            | 0000:03:00.0:wait_func:782:(pid 16038): ALLOC_UAR(0x802) timeout. Will cause a leak of a command resource
 driver            | -                       | mlx5_ib: Unknown symbol ib_register_device (err -22)
+driver            | ice 0000:ca:00.0        | ice 0000:ca:00.0: ice_init_hw failed: -16
+driver            | efa 0000:10:1d.0        | efa 0000:10:1d.0: EFA device init failed
+driver            | efa 0000:10:1d.0        | efa 0000:10:1d.0: pci_enable_device_mem() failed!
+driver            | efa 0000:10:1d.0        | efa 0000:10:1d.0: Failed to enable MSI-X. irq_num -28
+none              | -                       | ena 0000:00:05.0: pci_enable_device_mem() failed!
+driver            | gve 0000:00:04.0        | gve 0000:00:04.0: Could not get device information: err=-110
+driver            | gve 0000:00:04.0        | gve 0000:00:04.0: could not count MSI-x vectors: err=-22
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: mlx5_load:1197:(pid 9): Failed to init flow steering
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: mlx5_load:1210:(pid 9): sriov init failed -12
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: mlx5_init_once:850:(pid 9): failed to initialize eq
+driver            | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: QUERY_FW command failed, aborting
+driver            | mana 7870:00:00.0       | mana 7870:00:00.0: Failed to establish HWC: -110
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: amdgpu_device_ip_init failed
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: Fatal error during GPU init
+none              | -                       | amdgpu 0000:63:00.0: amdgpu: finishing device.
+none              | -                       | panfrost ff9a0000.gpu: Fatal error during GPU init
+driver            | -                       | NVRM: failed to map registers!
+driver            | -                       | nvidia_uvm: Unknown symbol nvidia_p2p_get_pages (err -2)
+driver            | -                       | nvidia-uvm: disagrees about version of symbol module_layout
+none              | -                       | nvidia_uvm: module uses symbols nvUvmInterfaceDisableAccessCntr from proprietary module nvidia, inheriting taint.
 none              | -                       | mt7915e: probe of 0000:05:00.0 failed with error -5
 none              | -                       | mlx5_core 0000:1a:00.0: firmware version: 28.36.1010
 none              | -                       | nvidia: module verification failed: signature and/or required key missing - tainting kernel
@@ -176,7 +200,7 @@ fn what_lines_mean() {
         ("PCIe Bus Error: severity=Uncorrected (Fata", AerCorrectable),
         (
             "DPC: containment event, status:0x1f01 source:0x0000",
-            AerCorrectable,
+            AerUncorrected,
         ),
     ] {
         let event = decode_line(&format!("mlx5_core 0000:1a:00.0: {line}"), false);

@@ -117,6 +117,11 @@ pub fn origin(line: &str) -> Option<Origin<'_>> {
         return Some(of("", address.map(|(address, _)| address), rest));
     }
     let (address, after) = take_address(after.strip_prefix(' ')?)?;
+    // A service of a PCIe port before Linux 5.1: `dpc 0000:00:03.2:pcie008: `.
+    let service = after.strip_prefix(":pcie");
+    let after = service.map_or(after, |n| {
+        n.trim_start_matches(|c: char| c.is_ascii_digit())
+    });
     let rest = after.strip_prefix(": ").or_else(|| {
         let (name, rest) = after.strip_prefix(' ')?.split_once(": ")?;
         // An interface that has no name yet prints two remarks in parentheses.

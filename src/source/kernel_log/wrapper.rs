@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::sync::LazyLock;
 
 use super::record;
+use super::text::is_digits;
 use crate::data_files::embedded;
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -30,6 +31,8 @@ pub struct Stripped {
 ///
 /// `any_facility` accepts what user space wrote to the kernel log; for tests and demonstrations.
 pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
+    // Editors put U+FEFF before a file's first line, `journalctl -o json-seq` U+001E before an entry.
+    let line = line.trim_start_matches(['\u{feff}', '\u{1e}']);
     let line = line.trim_end_matches(['\r', '\n']);
     let (frame, framed) = unframe(line.as_bytes());
     let framed = std::str::from_utf8(&framed).ok();
@@ -37,7 +40,12 @@ pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
     let framed = framed.filter(|text| frame.time.is_some() && is_log(&without_colour(text)));
     let line = without_colour(framed.unwrap_or(line));
     let line = behind_tools(&line, MOST_TOOLS).unwrap_or(&line);
-    if line.starts_with('{') && line.contains("\"MESSAGE\"") {
+    // `journalctl -o json-sse`.
+    let line = (line
+        .strip_prefix("data: ")
+        .filter(|rest| is_journal_entry(rest)))
+    .unwrap_or(line);
+    if is_journal_entry(line) {
         return journal_object(line, any_facility);
     }
     if let Some(r) = record::parse(line) {
@@ -67,8 +75,18 @@ fn without_prefixes(line: &str, any_facility: bool) -> Option<String> {
         }
         stamped |= kind == Kind::Stamp;
         rest = after.trim_start();
+        if kind == Kind::Kernel {
+            rest = repeated(rest).unwrap_or(rest);
+        }
     }
     Some(rest.to_owned())
+}
+
+/// What rsyslog makes of equal messages: `message repeated 3 times: [ TEXT]`.
+fn repeated(s: &str) -> Option<&str> {
+    let (times, text) = (s.strip_prefix("message repeated ")?).split_once(" times: [")?;
+    let text = text.strip_suffix(']').unwrap_or(text).trim_start();
+    is_digits(times).then_some(text)
 }
 
 /// Most prefixes of a log that are taken off a line: each is looked for in all that is left of it.
@@ -77,7 +95,7 @@ const MOST_PREFIXES: usize = 12;
 /// An entry of a log as a JSON object.
 type Entry = serde_json::Map<String, Value>;
 
-/// The text of `dmesg -J`, whose objects have a field a line, and of Fluent Bit's input `kmsg`.
+/// The text of `dmesg -J`, as a whole object or a field a line, and of Fluent Bit's input `kmsg`.
 fn json_message(line: &str) -> Option<String> {
     let line = line.trim().trim_end_matches(',');
     if let Some(text) = line.strip_prefix("\"msg\":") {
@@ -85,7 +103,17 @@ fn json_message(line: &str) -> Option<String> {
     }
     let is_entry = line.starts_with('{') && line.contains("\"msg\"");
     let entry: Entry = is_entry.then(|| serde_json::from_str(line).ok())??;
-    entry.get("sequence")?.as_u64()?;
+    let dmesg = |name: &String| {
+        "fac pri time caller msg"
+            .split(' ')
+            .any(|field| field == name)
+    };
+    let from_kernel = match (entry.get("fac"), entry.get("pri")) {
+        (None, None) => entry.get("sequence")?.is_u64(),
+        (None, Some(priority)) => priority.as_u64()? < 8 && entry.keys().all(dmesg),
+        (Some(facility), _) => facility == "kern" && entry.keys().all(dmesg),
+    };
+    from_kernel.then_some(())?;
     Some(entry.get("msg")?.as_str()?.to_owned())
 }
 
@@ -112,6 +140,7 @@ fn shipped(line: &str) -> Option<String> {
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
 fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
+    let line = line.trim_end().trim_end_matches(',');
     let entry: Entry = serde_json::from_str(line).ok()?;
     let field = |name: &str| entry.get(name).filter(|value| !value.is_null());
     let speaker = field("_TRANSPORT").or_else(|| field("SYSLOG_IDENTIFIER"));
@@ -135,6 +164,10 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
 /// field a line: whether it is the first, and whether the entry comes from the kernel. `None` for other lines.
 pub fn entry_field(line: &str) -> Option<(bool, bool)> {
     let line = line.trim();
+    // `dmesg -J --decode`, where a word is the priority.
+    if let Some(facility) = line.strip_prefix("\"fac\":") {
+        return Some((true, facility.trim().trim_end_matches(',') == "\"kern\""));
+    }
     if let Some(priority) = line.strip_prefix("\"pri\":") {
         let priority: u32 = priority.trim_end_matches(',').trim().parse().ok()?;
         return Some((true, priority < 8));
@@ -184,10 +217,13 @@ static TOOL: Pattern = Pattern::new(|| {
     ))
 });
 
+fn is_journal_entry(s: &str) -> bool {
+    s.trim_start().starts_with('{') && s.contains("\"MESSAGE\"")
+}
+
 /// Whether a raw record, an entry of the journal or a prefix of a log comes first.
 fn is_log(s: &str) -> bool {
-    let object = s.starts_with('{') && s.contains("\"MESSAGE\"");
-    object || record::parse(s).is_some() || log_prefix(s, false).is_some()
+    is_journal_entry(s) || record::parse(s).is_some() || log_prefix(s, false).is_some()
 }
 
 /// `prefixes.toml`, which says what it holds.
@@ -335,11 +371,29 @@ mod tests {
             "MESSAGE=",
             "    MESSAGE=",
             "Jan  1 00:00:14 node kern.warn kernel: [   14.2] ",
+            // A host without a name, chains of hosts, ESXi.
+            "Sep  9 12:24:31 (none) kernel: ",
+            "Sep  9 12:24:31 s_sys@node-8 kernel: ",
+            "Sep  9 12:24:31 node-8/10.0.0.3 kernel: [1.5] ",
+            "2026-11-22T07:39:45.123Z cpu12:2099001)",
+            "2026-11-22T07:39:45.123Z In(182) vmkernel: cpu12:2099001 opID=a9f5cca4)",
+            // A file's first line.
+            "\u{feff}[12345.678901] ",
+            "\u{feff}3,1,1,-;",
+            // rsyslog, cut.
+            "Sep  9 12:24:31 node-8 kernel: message repeated 3 times: [ ",
+            "Sep  9 12:24:31 node-8 kernel: message repeated 3 times: [[12345.678901] ",
         ] {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).map(|s| s.text);
             assert_eq!(got.as_deref(), Some(MESSAGE), "{before:?}");
         }
+    }
+
+    #[test]
+    fn a_repeated_message_ends_before_its_bracket() {
+        let line = format!("Sep  9 12:24:31 node-8 kernel: message repeated 3 times: [ {MESSAGE}]");
+        assert_eq!(strip(&line, false).unwrap().text, MESSAGE);
     }
 
     #[test]
@@ -358,7 +412,13 @@ mod tests {
         let got = strip(&array, false).unwrap();
         assert_eq!(got.text, MESSAGE);
         assert_eq!(got.device.as_deref(), Some("0000:5c:00.0"));
+        let object = format!("{{\"_TRANSPORT\":\"kernel\",\"MESSAGE\":\"{MESSAGE}\"}}");
+        for (before, after) in [("data: ", ""), ("\u{1e}", ""), ("  ", ",")] {
+            let line = format!("{before}{object}{after}");
+            assert_eq!(strip(&line, false).unwrap().text, MESSAGE, "{line}");
+        }
         for refused in [
+            format!("data: {{\"_TRANSPORT\":\"syslog\",\"MESSAGE\":\"{MESSAGE}\"}}"),
             format!("{{\"_TRANSPORT\":\"syslog\",\"MESSAGE\":\"{MESSAGE}\"}}"),
             format!("{{\"SYSLOG_IDENTIFIER\":\"agent\",\"MESSAGE\":\"{MESSAGE}\"}}"),
             format!(
@@ -377,6 +437,8 @@ mod tests {
             format!(r#"         "msg": "{MESSAGE}""#),
             format!(r#"{{"priority":3,"sequence":1234,"sec":812,"usec":4211,"msg":"{MESSAGE}"}}"#),
             format!(r#"    "[12345.678901] {MESSAGE}","#),
+            format!(r#"{{"pri":3,"time":812.004211,"msg":"{MESSAGE}"}}"#),
+            format!(r#"{{"fac":"kern","pri":"err","caller":"T1","msg":"{MESSAGE}"}}"#),
             format!(
                 r#"{{"log":"[12345.678901] {MESSAGE}\n","stream":"stdout","time":"2026-04-11T08:40:16Z"}}"#
             ),
@@ -398,6 +460,9 @@ mod tests {
             format!(r#"{{"message":"{MESSAGE}","ident":"healthd"}}"#),
             format!(r#"{{"message":"{MESSAGE}","topic":"kernel"}}"#),
             format!(r#"{{"message":"{MESSAGE}","level":"error"}}"#),
+            format!(r#"{{"pri":14,"time":812.004211,"msg":"{MESSAGE}"}}"#),
+            format!(r#"{{"fac":"user","pri":"err","msg":"{MESSAGE}"}}"#),
+            format!(r#"{{"pri":3,"app":"healthd","msg":"{MESSAGE}"}}"#),
         ] {
             assert!(
                 !strip(&line, false).unwrap().text.starts_with("NVRM"),
@@ -442,6 +507,11 @@ mod tests {
             "2026-04-11T08:40:16.123456789Z stdout F ",
             "healthd-1  | ",
             "a | ",
+            "message repeated 3 times: [ ",
+            "Sep  9 12:24:31 node-8 healthd: message repeated 3 times: [ ",
+            "Sep  9 12:24:31 (healthd) kernel: ",
+            "cpu12:2099001)",
+            "data: ",
         ] {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).unwrap();
