@@ -335,6 +335,19 @@ fn what_was_asked_for() {
             Yes,
         ),
         (
+            "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 0.`",
+            Yes,
+        ),
+        (
+            "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 0,",
+            Yes,
+        ),
+        (
+            "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.`",
+            Configured,
+        ),
+        ("NCCL_IB_DISABLE=1 works fine but is slow", Yes),
+        (
             "mpirun -x NCCL_IB_DISABLE=0 -x NCCL_NET=Socket ./train",
             Configured,
         ),
@@ -395,6 +408,167 @@ fn what_was_asked_for() {
             None,
         ),
     ]);
+}
+
+/// One line or a few, without the choice of a network: what they show of the one at work.
+#[test]
+fn a_network_at_work() {
+    let ib = Network::IbOrRoce;
+    for (lines, fallback, network) in [
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : Got async event : client reregistration",
+            No,
+            ib,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 GID table changed",
+            No,
+            ib,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 Got non-fatal async event: SM change(13)",
+            No,
+            ib,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : unable to allocate requests",
+            No,
+            ib,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : req 0/1 tag 0 peer n2<3> posted incorrect receive info: size 1 addr 0 rkeys[0]=0",
+            No,
+            ib,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and [1]mlx5_1:1/RoCE",
+            No,
+            ib,
+        ),
+        (
+            "misc/ibvwrap.cc:284 NCCL WARN Call to ibv_poll_cq() failed with error Unknown",
+            No,
+            ib,
+        ),
+        (
+            "NCCL INFO NET/IB : There are mismatched physical devices between local (mlx5_0) and remote (mlx5_1).",
+            No,
+            ib,
+        ),
+        (
+            "NCCL INFO NET/IB: Dev 0 Port 1 qpn 1345 mtu 5 LID 17",
+            No,
+            Network::Ib,
+        ),
+        (
+            "NCCL INFO NET/IB: Dev 0 Port 1 qpn 1345 mtu 3 GID 3 (80FE/ABCDEF)",
+            No,
+            Network::Roce,
+        ),
+        // Looked up for the NICs of the chosen net.
+        (
+            "NCCL INFO NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+            No,
+            ib,
+        ),
+        // Before a network is chosen.
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : No IP interface found.",
+            Unknown,
+            Network::Unknown,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : Unable to open device mlx5_0",
+            Unknown,
+            Network::Unknown,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN NET/IB : Unable to query device mlx5_0",
+            Unknown,
+            Network::Unknown,
+        ),
+        (
+            "transport/net_ib.cc:88 NCCL WARN Could not find real path of mlx5_0 (/sys/x)",
+            Unknown,
+            Network::Unknown,
+        ),
+        // Errors that functions pass on.
+        (
+            "NCCL INFO transport/net_ib.cc:693 -> 6|NCCL INFO transport/net.cc:592 -> 6",
+            No,
+            ib,
+        ),
+        (
+            "NCCL INFO transport/net_ib/p2p.cc:93 (ncclIbTest) -> 6|NCCL INFO transport/net.cc:592 (recvProxyProgress) -> 6",
+            No,
+            ib,
+        ),
+        (
+            "NCCL INFO ib_plugin.c:1007 -> 6|NCCL INFO include/net.h:26 -> 6",
+            No,
+            ib,
+        ),
+        (
+            "NCCL INFO transport/net_ib.cc:200 -> 3|NCCL INFO net.cc:80 -> 3",
+            Unknown,
+            Network::Unknown,
+        ),
+        (
+            "NCCL INFO transport/net_ib.cc:200 -> 3|NCCL INFO init.cc:80 -> 3|NCCL INFO transport/net.cc:592 -> 6",
+            Unknown,
+            Network::Unknown,
+        ),
+        (
+            "NCCL INFO transport/net_socket.cc:493 -> 6|NCCL INFO transport/net.cc:592 -> 6",
+            Unknown,
+            Network::Socket,
+        ),
+        (
+            "NCCL INFO transport/net_ib.cc:693 -> 6|NCCL INFO transport/net.cc:592 -> 6|NCCL INFO Using network UCX",
+            No,
+            Network::Ucx,
+        ),
+        // Plugins, by where they warn or what of.
+        (
+            "tcpxResult_t tcpxCommProgress(tcpxComm*):1231 NCCL WARN 0xadca:0xadcb, nic 0, enp12s0, rx rx ctrl timeout cnt 7331502",
+            No,
+            Network::Tcpx,
+        ),
+        (
+            "net_fastsocket.cc:765 NCCL WARN Cannot get incoming CPU.",
+            Configured,
+            Network::Socket,
+        ),
+        (
+            "nccl_net_ofi_rdma.cpp:1010 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 12. Error: 12 (Unreachable remote)",
+            No,
+            Network::Ofi,
+        ),
+        (
+            "register_mr:465 NCCL WARN NET/OFI Unable to register memory (type = 2) for device 0. RC: -22, Error: Invalid argument",
+            No,
+            Network::Ofi,
+        ),
+        (
+            "nccl_net_ofi_create_plugin:335 NCCL WARN NET/OFI aws-ofi-nccl initialization failed",
+            Unknown,
+            Network::Unknown,
+        ),
+    ] {
+        let lines = lines.split('|').map(|line| format!("n1:10:30 [0] {line}"));
+        let got = verdict(&lines.collect::<Vec<_>>().join("\n"));
+        assert_eq!(
+            (got.tcp_fallback, got.network),
+            (fallback, network),
+            "{got:#?}"
+        );
+    }
+    // Another thread's.
+    let got = verdict(
+        "n1:10:30 [0] NCCL INFO transport/net_ib.cc:693 -> 6
+         n1:10:31 [0] NCCL INFO transport/net.cc:592 -> 6",
+    );
+    assert_eq!(got.tcp_fallback, Unknown, "{got:#?}");
 }
 
 /// A job that was started again, with another number of ranks: what the first run fell back to is over.

@@ -22,6 +22,8 @@ pub struct Who<'a> {
     pub tid: Option<u32>,
     /// CUDA's number of the thread's GPU; 0 also for threads that chose none.
     pub device: Option<u32>,
+    /// Source file or function of a WARN behind a prefix, as printed.
+    pub location: &'a str,
 }
 
 /// The number of a GPU on its host.
@@ -68,6 +70,14 @@ impl Time<'_> {
     }
 }
 
+/// The name or number that a text starts with, without what people and programs put behind it: a
+/// backtick, ` (TCP)`, a line of another program.
+pub fn first_word(text: &str) -> &str {
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+    let word = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+    word.trim_end_matches('-')
+}
+
 /// A net, by the name that NCCL or its plugin gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Net {
@@ -92,7 +102,7 @@ pub enum Net {
 impl Net {
     /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
-        match name {
+        match first_word(name) {
             "IB" | "gIB" => Net::Ib,
             "Socket" => Net::Socket,
             "OFI" => Net::Ofi,
@@ -110,6 +120,15 @@ impl Net {
     pub fn is_tcp(self) -> bool {
         matches!(self, Net::Socket | Net::FastSocket)
     }
+}
+
+/// Link layer of a verbs device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// InfiniBand (Omni-Path prints the same).
+    Ib,
+    /// RoCE (iWARP prints the same).
+    Roce,
 }
 
 /// What carries a connection.
@@ -249,6 +268,8 @@ pub enum Event<'a> {
     IbDevices(&'a str),
     /// A verbs device, alone on its line.
     IbDevice(&'a str),
+    /// A queue pair of verbs, by the link layer of its address.
+    IbQueuePair(Link),
     /// `NET/IB : No device found.`
     IbNone,
     /// Interfaces of NCCL's own TCP, as printed.

@@ -6,10 +6,12 @@ mod kinds;
 mod lists;
 mod process_hints;
 
-pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits, Link};
+pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits};
 
 use super::channel_counts::{ChannelCounts, Place};
-use super::event::{Comm, Connection, Event, GpuNumber, InitSeconds, Net, Phase, Record, Time};
+use super::event::{
+    Comm, Connection, Event, GpuNumber, InitSeconds, Link, Net, Phase, Record, Time,
+};
 use super::failure::Failure;
 use super::group::{Group, GroupKey};
 use super::process::Process;
@@ -153,8 +155,15 @@ impl NcclLog {
         self.make_room(place);
         let printer = self.processes.entry(place).or_default();
         printer.last_line = self.records;
-        printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         printer.apply(&record.event);
+        printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
+        // GPUDirect is looked up for the NICs of the chosen net (src/graph/topo.cc).
+        let of_chosen = matches!(record.event, Event::Gdr { .. });
+        printer.ib_at_work |= of_chosen && record.text.starts_with("NET/IB");
+        printer.fast_socket |= record.who.location.starts_with("net_fastsocket");
+        if record.who.location.contains("tcpx") {
+            printer.speaks = Some(Net::Tcpx);
+        }
         if let Some(kind) = EvidenceKind::of(&record.event) {
             self.show(kind, record.text, number);
         }
@@ -179,6 +188,9 @@ impl NcclLog {
                 self.addressed(place.host, list);
             }
             Event::IbDevices(list) => self.devices(list),
+            Event::IbQueuePair(link) => {
+                self.link_kinds.insert(link);
+            }
             Event::IbDevice(name) => self.roce_hint |= name.starts_with("roce"),
             Event::IbNone => self.failure(Failure::NoDevice, text, number),
             Event::Connection(connection) => self.connection(&connection, record, place),
@@ -206,9 +218,7 @@ impl NcclLog {
             Event::NetFailed(name) if !matches!(name, "IB" | "Socket") => {
                 self.failure(Failure::PluginInit, text, number);
             }
-            Event::ErrorTrace { file } if file.ends_with("init.cc") => {
-                self.init_failed(place, record.who.tid);
-            }
+            Event::ErrorTrace { file } => self.traced(place, record, file, number),
             Event::Unknown => self.unknown += 1,
             _ => {}
         }

@@ -43,7 +43,7 @@ pub struct Process {
     pub ib_found: bool,
     /// It found no verbs device, or could not use verbs at all.
     pub ib_none: bool,
-    /// A verbs operation failed, so verbs are in use.
+    /// Lines of verbs at work, such as a failed operation: they are in use.
     pub ib_at_work: bool,
     /// It loaded a verbs plugin.
     pub ib_plugin: bool,
@@ -100,6 +100,8 @@ pub struct Thread {
     pub tid: u32,
     /// Its communicator, once a line names it.
     pub group: Option<super::group::GroupKey>,
+    /// The net in whose code its last error trace was.
+    pub error_in: Option<Net>,
     /// Connections made before that.
     pub pending: Option<Box<ChannelCounts>>,
 }

@@ -64,10 +64,11 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
     (parts == 3 || parts == 2 && at == 1).then_some(Event::Version(version))
 }
 
-/// `init.cc:1402 -> 6`, also followed by `[Async thread]`.
+/// `init.cc:1402 -> 6`, also followed by `[Async thread]`; since 2.30.7 `init.cc:1402 (FUNCTION) -> 6`.
 fn error_trace(text: &str) -> Option<Event<'_>> {
     memchr::memchr(b'>', text.as_bytes())?;
     let (place, code) = text.split_once(" -> ")?;
+    let place = place.split(" (").next()?;
     let (file, line) = place.rsplit_once(':')?;
     let mut scan = Scan(line);
     scan.number()?;
@@ -106,29 +107,47 @@ pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
     names.into_iter().filter_map(|name| assignment(line, name))
 }
 
+fn last_word(text: &str) -> &str {
+    text.split_whitespace().next_back().unwrap_or("")
+}
+
 fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
+    const WORDS: &str =
+        "export env -x -e --env setenv declare + ++ ENV -env -genv sudo exec time && --export";
+    // They take a name and a value without a mark between.
+    const SPACED: &str = "setenv ENV -env -genv";
+    let among = |words: &str, word: &str| words.split(' ').any(|known| known == word);
     let quote = ['"', '\''];
     let (before, value) = line.match_indices(name).find_map(|(at, _)| {
-        let rest = line.get(at + name.len()..)?;
-        let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
-        Some((line.get(..at)?, rest.strip_prefix(['=', ':'])?))
+        let (before, rest) = (line.get(..at)?, line.get(at + name.len()..)?);
+        let marked = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
+        let spaced = rest
+            .strip_prefix(' ')
+            .filter(|_| among(SPACED, last_word(before)));
+        Some((before, marked.strip_prefix(['=', ':']).or(spaced)?))
     })?;
     // Part of another name, or a comment; the `#` of a prompt has no space before it.
     let part = before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     let comment = before.trim_start().starts_with('#') || before.contains(" #");
-    // Sentences mention settings, too; a printed setting follows nothing, or only such words.
-    const WORDS: &str = "export env -x -e --env setenv set declare +";
-    let last = before.split_whitespace().next_back().unwrap_or("");
+    // Sentences mention settings, too; a printed setting follows nothing, or only such words, numbers,
+    // times and tags.
+    let last = last_word(before);
     let listed = last.is_empty()
-        || WORDS.split(' ').any(|word| word == last)
+        || among(WORDS, last)
+        || before.trim() == "set"
+        || before.ends_with(':')
         || last.contains('=')
-        || last.ends_with(['"', '\'', '{', ',', '$', '#', '>', '(', '['])
-        || last.ends_with("]:");
+        || last.contains(|c: char| c.is_ascii_digit()) && !last.ends_with([')', '.'])
+        || (last.trim_end_matches(':'))
+            .ends_with(['"', '\'', '{', ',', '$', '#', '>', '(', '[', ']', ';']);
     let value = value.trim_start().trim_start_matches(quote);
     let end = value.find(|c: char| !c.is_ascii_alphanumeric());
     let (value, behind) = value.split_at_checked(end.unwrap_or(value.len()))?;
     let choice = behind.starts_with(['|', '<']);
-    (listed && !part && !comment && !choice).then_some(Event::Env { name, value })
+    const SENTENCE: &str =
+        "to and or is was did does works worked helps fixes if when for in on as but";
+    let sentence = among(SENTENCE, behind.split_whitespace().next().unwrap_or(""));
+    (listed && !part && !comment && !choice && !sentence).then_some(Event::Env { name, value })
 }
 
 /// An entry of nccl-tests' list of ranks: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.

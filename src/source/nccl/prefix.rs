@@ -18,7 +18,11 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str))
             let ends = || line.get(at + MARK..).unwrap_or_default().trim().is_empty();
             !(who.host.starts_with('`') || quotes(before) || who.pid.is_none() && ends())
         });
-        if let Some((who, start)) = found {
+        if let Some((mut who, start)) = found {
+            if level == Level::Warn {
+                let prefix = between.get(start..).and_then(|it| it.split_once("] "));
+                who.location = prefix.map_or("", |(_, location)| location);
+            }
             if let Some((who, level, from, quote)) = open {
                 each(who, level, message(line, from, before + start, quote));
             }
@@ -46,6 +50,7 @@ pub fn unmarked(line: &str) -> Option<(Who<'_>, &str)> {
         pid: pid.parse().ok(),
         tid: None,
         device: device.parse().ok(),
+        location: "",
     };
     let start = line.len() - message.len() - "Using internal Network ".len();
     (!quoted && is_number(device)).then(|| Some((who, line.get(start..)?.trim_end())))?
@@ -162,7 +167,7 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         host: if torn { "" } else { host.get(wrapped..)? },
         pid: pid.parse().ok().filter(|_| !torn),
         tid: tid.and_then(|tid| tid.parse().ok()),
-        device: None,
+        ..Who::default()
     };
     Some((who, begin + wrapped))
 }

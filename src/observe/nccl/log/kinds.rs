@@ -77,6 +77,7 @@ impl EvidenceKind {
         Some(match *event {
             Event::Using(name) => EvidenceKind::Choice(Net::of(name)),
             Event::IbDevices(_) | Event::IbDevice(_) => EvidenceKind::Devices,
+            Event::IbQueuePair(_) => EvidenceKind::Plugin(Net::Ib),
             Event::OfiProvider(_) | Event::OfiProtocol => EvidenceKind::Plugin(Net::Ofi),
             Event::FastSocket => EvidenceKind::Plugin(Net::FastSocket),
             Event::PluginSpeaks(net) => EvidenceKind::Plugin(net),
@@ -86,13 +87,4 @@ impl EvidenceKind {
             _ => return None,
         })
     }
-}
-
-/// Link layer of a listed verbs device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Link {
-    /// InfiniBand (Omni-Path prints the same).
-    Ib,
-    /// RoCE (iWARP prints the same).
-    Roce,
 }

@@ -1,6 +1,7 @@
 //! What lines show about the process that printed them.
 
 use super::*;
+use crate::observe::nccl::event::first_word;
 use crate::observe::nccl::process::Stage;
 
 impl NcclLog {
@@ -17,7 +18,12 @@ impl NcclLog {
                 let others = ["OFI", "ofi", "fabric", "tcpx", "FasTrak"];
                 process.plugin_failed |= others.iter().any(|name| text.contains(name));
             }
-            Failure::IbError if text.contains("NET/OFI") => {}
+            // The job fails: it falls back to nothing.
+            Failure::NetworkMissing => {
+                process.chosen = None;
+                (process.socket_begun, process.socket_listed) = (false, false);
+            }
+            Failure::IbError | Failure::Memlock if text.contains("NET/OFI") => process.ofi = true,
             Failure::IbError
             | Failure::PortDown
             | Failure::DeviceFatal
@@ -25,9 +31,38 @@ impl NcclLog {
             | Failure::GidIndex
             | Failure::Dmabuf => process.ib_at_work = true,
             Failure::Memlock => process.ib_at_work |= text.contains("ibv_"),
-            _ => {}
+            // What devices are good for is asked before a network is chosen.
+            _ => {
+                let early = "Unable to|No IP|Ip address|real path|data_direct";
+                let is_early = early.split('|').any(|words| text.contains(words));
+                process.ib_at_work |= text.starts_with("NET/IB") && !is_early;
+                process.ofi |= text.starts_with("NET/OFI Unable to register memory");
+            }
         }
         self.roce_hint |= text.contains("localGid");
+    }
+
+    /// A function passes an error on to its caller. What transport/net.cc calls (up to 2.18 by
+    /// include/net.h) is the chosen net; the choice itself tries others.
+    pub(super) fn traced(&mut self, place: Place, record: &Record<'_>, file: &str, number: u64) {
+        if file.ends_with("init.cc") {
+            self.init_failed(place, record.who.tid);
+        }
+        let process = self.processes.get_mut(&place);
+        let Some((process, tid)) = process.zip(record.who.tid) else {
+            return;
+        };
+        let is_ib = file.contains("net_ib") || file.contains("ib_plugin.c");
+        let is_socket = file.contains("net_socket").then_some(Net::Socket);
+        let own = if is_ib { Some(Net::Ib) } else { is_socket };
+        let thread = process.thread(tid);
+        let before = thread.and_then(|thread| std::mem::replace(&mut thread.error_in, own));
+        let by_net = file.ends_with("transport/net.cc") || file.ends_with("include/net.h");
+        if let Some(net) = before.filter(|_| by_net) {
+            process.ib_at_work |= net == Net::Ib;
+            process.socket_begun |= net == Net::Socket;
+            self.show(EvidenceKind::Plugin(net), record.text, number);
+        }
     }
 
     /// A script or launcher printed a setting.
@@ -52,17 +87,18 @@ impl NcclLog {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
-        let is_set = !matches!(value, "0" | "" | "false");
+        let word = first_word(value);
+        let is_set = !matches!(word, "0" | "" | "false");
         let mut kind = None;
         match name {
             "NCCL_IB_DISABLE" => {
                 process.ib_disabled |= is_set;
-                process.ib_allowed = value == "0";
+                process.ib_allowed = word == "0";
                 process.ib_tried = true;
                 kind = Some("NCCL_IB_DISABLE");
             }
             "NCCL_NET" => {
-                process.asks_socket = value.eq_ignore_ascii_case("socket");
+                process.asks_socket = word.eq_ignore_ascii_case("socket");
                 kind = Some("NCCL_NET");
             }
             "NCCL_SHM_DISABLE" => process.shm_off |= is_set,
@@ -125,6 +161,7 @@ impl Process {
             }
             Event::OfiProtocol => self.ofi = true,
             Event::FastSocket => self.fast_socket = true,
+            Event::IbQueuePair(_) | Event::PluginSpeaks(Net::Ib) => self.ib_at_work = true,
             Event::PluginSpeaks(net) => self.speaks = Some(net),
             Event::ErrorTrace { file } => self.init_failed |= file.ends_with("init.cc"),
             Event::Comm(comm) => self.init_failed &= comm.phase != Phase::Start,

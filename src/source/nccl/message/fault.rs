@@ -1,6 +1,6 @@
 //! Classifies warnings, and the few INFO lines about failures, by their words.
 
-use crate::observe::nccl::{Event, Failure};
+use crate::observe::nccl::{Event, Failure, Net};
 use crate::source::nccl::anchor::finder;
 use aho_corasick::AhoCorasick;
 use std::sync::LazyLock;
@@ -34,6 +34,8 @@ pub(super) fn warning(text: &str) -> Event<'_> {
     }
     match row(text) {
         None => Event::Failure(Failure::Other),
+        // Harmless, but of verbs in use.
+        Some(None) if text.starts_with("NET/IB") => Event::PluginSpeaks(Net::Ib),
         Some(None) => Event::Plain,
         Some(Some(failure)) => on_device(failure, text),
     }

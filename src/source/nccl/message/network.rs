@@ -1,6 +1,7 @@
 //! Bootstrap, plugins, NICs and the choice of a network (src/bootstrap.cc, src/plugin/net.cc,
 //! src/transport/net_ib, net_socket.cc; aws-ofi-nccl; the other plugins' own lines).
 
+use crate::observe::nccl::event::{Link, first_word};
 use crate::observe::nccl::{Event, Failure, Net};
 
 /// A start of messages, and what the rest of such a message says.
@@ -50,6 +51,8 @@ const IB: &[Rule] = &[
         [b'[', digit, ..] if digit.is_ascii_digit() => Some(Event::IbDevices(list)),
         _ => Some(Event::Plain),
     }),
+    // Mismatched devices at the ends of a connection.
+    ("There are ", |_| Some(Event::PluginSpeaks(Net::Ib))),
     ("Made virtual device ", |rest| {
         let (_, name) = rest.split_once("name=")?;
         Some(Event::IbDevice(name.split(' ').next()?))
@@ -150,6 +153,8 @@ fn net(rest: &str) -> Option<Event<'_>> {
         "IB" if said.starts_with('[') && (said.contains("/IB") || said.contains("/RoCE")) => {
             Some(Event::IbDevices(said))
         }
+        // Its name is `qp_num` since 2.30.
+        "IB" if said.contains(" qpn ") || said.contains(" qp_num ") => queue_pair(said),
         "IB" => by_start(IB, said),
         "Socket" => {
             let list = said.strip_prefix("Using ")?;
@@ -164,12 +169,15 @@ fn net(rest: &str) -> Option<Event<'_>> {
     }
 }
 
-/// A net's name, which may contain a space, without what some logs append.
+/// A net's name, without what people and programs put around it.
 fn clean(name: &str) -> &str {
-    let behind = ["  ", " [", " comm ", "\t", "│", "\""];
-    let end = behind.iter().filter_map(|behind| name.find(behind)).min();
-    let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
-    name.trim().trim_end_matches(['.', ',', ';'])
+    // The only name with a space.
+    const AWS: &str = "AWS Libfabric";
+    let name = name.trim_start_matches(['`', '*', '"', ' ']);
+    match name.starts_with(AWS) {
+        true => AWS,
+        false => first_word(name),
+    }
 }
 
 /// Whether a line was cut or wrapped inside the name of NCCL's own TCP: it does not show the net.
@@ -179,7 +187,7 @@ pub(super) fn is_cut(name: &str) -> bool {
 
 fn using(name: &str) -> Option<Event<'_>> {
     match clean(name) {
-        "" | "plugin" => Some(Event::NoPlugin),
+        "plugin" => Some(Event::NoPlugin),
         name => (!is_cut(name)).then_some(Event::Using(name)),
     }
 }
@@ -192,6 +200,13 @@ fn bootstrap(rest: &str) -> Option<Event<'_>> {
 
 fn provider(rest: &str) -> Option<Event<'_>> {
     rest.split([',', ' ']).next().map(Event::OfiProvider)
+}
+
+/// `NCCL Dev 0 IbDev 0 Port 1 qpn 1345 mtu 5 LID 17`, or with a GID for RoCE.
+fn queue_pair(said: &str) -> Option<Event<'_>> {
+    let links = [(" LID ", Link::Ib), (" GID ", Link::Roce)];
+    let link = links.into_iter().find(|(by, _)| said.contains(by));
+    link.map(|(_, link)| Event::IbQueuePair(link))
 }
 
 fn env<'a>(name: &'static str, value: &'a str) -> Option<Event<'a>> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::nccl::event::{Comm, Connection, InitSeconds, Phase, Side};
+use crate::observe::nccl::event::{Comm, Connection, InitSeconds, Link, Phase, Side};
 use crate::observe::nccl::{Failure, Net, Transport};
 
 fn info(text: &str) -> Event<'_> {
@@ -125,6 +125,14 @@ fn connections_of_every_version() {
         ),
         (
             "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/Socket",
+            1,
+            2,
+            net(Net::Socket),
+            None,
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/Socket`",
             1,
             2,
             net(Net::Socket),
@@ -341,6 +349,49 @@ fn networks_plugins_and_devices() {
         ("Using network Socket", Event::Using("Socket")),
         ("Using network AWS Libfabric", Event::Using("AWS Libfabric")),
         ("Using network Socket   │", Event::Using("Socket")),
+        // What people and other programs put around a name.
+        ("Using network Socket <--- why?", Event::Using("Socket")),
+        ("Using network Socket`", Event::Using("Socket")),
+        ("Using network **Socket**", Event::Using("Socket")),
+        ("Using network Socket (TCP)", Event::Using("Socket")),
+        ("Using network Socket…", Event::Using("Socket")),
+        ("Using network Socket</pre>", Event::Using("Socket")),
+        ("Using network Socket pod=x", Event::Using("Socket")),
+        (
+            "Using network Socket[rank3]:[W1128 10:00:00 a.cpp:1]",
+            Event::Using("Socket"),
+        ),
+        ("Using network IB!", Event::Using("IB")),
+        (
+            "Using network AWS Libfabric`",
+            Event::Using("AWS Libfabric"),
+        ),
+        ("Using network Soc`", Event::Unknown),
+        ("Using network ***", Event::Unknown),
+        (
+            "Failed to initialize NET plugin IB`",
+            Event::NetFailed("IB"),
+        ),
+        (
+            "NET/IB: Dev 0 Port 1 qpn 1345 mtu 5 LID 17",
+            Event::IbQueuePair(Link::Ib),
+        ),
+        (
+            "NET/IB: Dev 0 Port 1 qpn 1345 mtu 3 GID 3 (80FE/ABCDEF)",
+            Event::IbQueuePair(Link::Roce),
+        ),
+        (
+            "NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 177 mtu 5 query_ece={supported=1, vendor_id=0x15b3, options=0x0, comp_mask=0x0} GID 3 (0/10A00FFFF0000) fifoRkey=0x1 fifoLkey=0x1",
+            Event::IbQueuePair(Link::Roce),
+        ),
+        (
+            "NET/IB: ncclIbSenderQpsCreate: NCCL Dev 0 IbDev 0 Port 1 qp_num 177 mtu 5 LID 3 subnet-prefix 1  FLID 0 ctsFifoRkey=0x1 ctsFifoLkey=0x1",
+            Event::IbQueuePair(Link::Ib),
+        ),
+        (
+            "NET/IB : There are mismatched physical devices between local (mlx5_0) and remote (mlx5_1). To disable this warning, set NCCL_IB_WARN_RAIL_LOCAL=0",
+            Event::PluginSpeaks(Net::Ib),
+        ),
         ("Using internal Network IB", Event::Using("IB")),
         ("Assigned NET plugin Socket to comm", Event::Using("Socket")),
         ("Initialized NET plugin IB", Event::Using("IB")),
@@ -513,6 +564,10 @@ fn networks_plugins_and_devices() {
         ("RCCL version : 2.21.5-HEAD:abc", Event::Version("2.21.5")),
         ("init.cc:1402 -> 6", Event::ErrorTrace { file: "init.cc" }),
         (
+            "init.cc:1402 (ncclCommInitRankFunc) -> 6",
+            Event::ErrorTrace { file: "init.cc" },
+        ),
+        (
             "group.cc:75 -> 6 [Async thread]",
             Event::ErrorTrace { file: "group.cc" },
         ),
@@ -577,6 +632,11 @@ fn warnings_by_their_words() {
             "Error while creating shared memory segment /dev/shm/nccl-WU88OF (size 9637888)",
             Shm,
         ),
+        ("Call to ibv_poll_cq() failed with error Unknown", IbError),
+        (
+            "ibv_post_send() failed with error Cannot allocate memory, Bad WR 0x7, First WR 0x7",
+            IbError,
+        ),
         ("NET/OFI aws-ofi-nccl initialization failed", PluginInit),
         ("NET/OFI Only EFA provider is supported", PluginInit),
         ("Error: network IB not found.", NetworkMissing),
@@ -624,7 +684,11 @@ fn warnings_by_their_words() {
         "NUMA auto balancing enabled which can lead to variability",
         "Call to bind failed: Address already in use from ras/rasnet",
     ] {
-        assert_eq!(message(Level::Warn, text), Event::Plain, "{text}");
+        let want = match text.starts_with("NET/IB") {
+            true => Event::PluginSpeaks(Net::Ib),
+            false => Event::Plain,
+        };
+        assert_eq!(message(Level::Warn, text), want, "{text}");
     }
 }
 
@@ -673,6 +737,54 @@ fn lines_without_the_mark() {
             "{'NCCL_DEBUG': 'INFO', 'NCCL_IB_DISABLE': '1'}",
             Some(("NCCL_IB_DISABLE", "1")),
         ),
+        // Launchers, log shippers and shells before it.
+        (
+            "[2024-05-10 10:10:10,123] [INFO] [launch.py:142:main] 0 NCCL_NET=Socket",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        (
+            "[1,0]<stdout>:NCCL_NET=Socket",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        (
+            "[pod/x/y] NCCL_IB_DISABLE=1",
+            Some(("NCCL_IB_DISABLE", "1")),
+        ),
+        (
+            "2024-05-01T12:00:00Z NCCL_NET=Socket",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        ("0: NCCL_NET=Socket", Some(("NCCL_NET", "Socket"))),
+        ("++ NCCL_NET=Socket", Some(("NCCL_NET", "Socket"))),
+        (
+            "mpirun -genv NCCL_NET=Socket ./x",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        (
+            "mpirun -genv NCCL_NET Socket ./x",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        ("sudo NCCL_NET=Socket ./x", Some(("NCCL_NET", "Socket"))),
+        ("cd x && NCCL_NET=Socket ./x", Some(("NCCL_NET", "Socket"))),
+        (
+            "ulimit -l; NCCL_NET=Socket ./x",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        ("ENV NCCL_NET=Socket", Some(("NCCL_NET", "Socket"))),
+        (
+            "ENV NCCL_NET_PLUGIN none",
+            Some(("NCCL_NET_PLUGIN", "none")),
+        ),
+        ("set NCCL_IB_DISABLE=1", Some(("NCCL_IB_DISABLE", "1"))),
+        // Sentences.
+        ("NCCL_IB_DISABLE=1 works fine but is slow", None),
+        (
+            "UserWarning: set NCCL_IB_DISABLE=1 to disable InfiniBand",
+            None,
+        ),
+        ("please set NCCL_IB_DISABLE=1", None),
+        ("1) NCCL_IB_DISABLE=1", None),
+        ("the NCCL_IB_DISABLE 1", None),
         (
             "NCCL_NET_GDR_LEVEL=2 NCCL_NET: Socket",
             Some(("NCCL_NET", "Socket")),
@@ -800,7 +912,8 @@ fn errors_name_the_rail() {
         "last WQE reached(16)",
     ] {
         let text = format!("NET/IB : mlx5_1:1 Got non-fatal async event: {benign}");
-        assert_eq!(message(Level::Warn, &text), Event::Plain, "{text}");
+        let want = Event::PluginSpeaks(Net::Ib);
+        assert_eq!(message(Level::Warn, &text), want, "{text}");
     }
 }
 
