@@ -52,6 +52,7 @@ impl NcclLog {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
+        process.env_shown = true;
         let is_set = !matches!(value, "0" | "" | "false");
         let mut kind = None;
         match name {
@@ -132,7 +133,7 @@ impl Process {
             Event::RingOrder(_) | Event::Trees(_) => self.stage = self.stage.max(Stage::Topology),
             Event::Rings(gdr) => {
                 self.stage = self.stage.max(Stage::Rings);
-                self.rings_gdr = gdr.or(self.rings_gdr);
+                self.rings_lack_gdr |= gdr == Some(false);
             }
             _ => {}
         }
