@@ -162,11 +162,17 @@ fn over_tcp(log: &NcclLog, counts: &ChannelCounts, span: &Span, context: &JobCon
 }
 
 /// Whether the log shows the whole choice of TCP, and no process tried anything else before. This is
-/// what NCCL_NET=Socket looks like, which is never printed.
+/// what NCCL_NET=Socket looks like, which is never printed. From 2.13 to 2.28.3 verbs are tried even then:
+/// without their lines NCCL_IB_DISABLE is set, unless the log shows variables and not that one.
 fn perhaps_asked(log: &NcclLog) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
+    let minor = |version: &String| version.split('.').nth(1)?.parse::<u32>().ok();
+    let minor = log.version.as_ref().and_then(minor);
+    let tries_verbs = minor.is_some_and(|minor| (13..28).contains(&minor));
+    let lines_lack = tries_verbs && any(|p| p.env_shown) && !any(|p| p.ib_tried);
     processes.any(Process::only_socket_tried)
+        && !lines_lack
         && !any(|process| process.ib_failed() || process.plugin_failed)
 }
 
@@ -176,11 +182,11 @@ fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let other = nets.iter().find(|net| !net.is_tcp()).copied();
     match (nets.iter().any(|net| net.is_tcp()), other) {
         // Ranks chose differently, and no connection shows which choice won.
-        (true, Some(_)) => UNKNOWN,
+        (true, Some(_)) if span.multi != Some(false) => UNKNOWN,
         (true, None) => tcp_chosen(log, span, context),
-        (false, _) if span.multi == Some(false) => NONE,
-        (false, Some(net)) => carried(log, &log.channels, net, span, context),
-        (false, None) => nothing_shown(log, context),
+        _ if span.multi == Some(false) => NONE,
+        (_, Some(net)) => carried(log, &log.channels, net, span, context),
+        (_, None) => nothing_shown(log, context),
     }
 }
 
@@ -202,8 +208,8 @@ fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
 fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     // The first net that initialises wins: a plugin without a failure was initialised before any
     // connection was made.
-    let mut processes = log.processes.values();
-    let plugin = processes.any(|process| process.ib_plugin && !process.ib_none);
+    let plugin = log.processes.values().any(|process| process.ib_plugin);
+    let plugin = plugin && !log.live().any(|process| process.ib_none);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
     let acted_on = !causes::settings(log, context, false).is_empty();
     let fallback = match acted_on && configured(log, context) {

@@ -1,10 +1,9 @@
 //! Whether a job spans nodes.
 
 use super::context::JobContext;
-use crate::observe::nccl::event::GpuNumber;
 use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{Failure, NcclLog};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most GPUs of a host: the largest known machines have 16.
 const MOST_GPUS_OF_A_HOST: u32 = 16;
@@ -122,17 +121,21 @@ fn elsewhere(nranks: u32, group: &Group) -> bool {
 
 /// Whether all ranks have numbers above those of their GPUs, by the same amount: hosts with lower ranks
 /// precede. On one host a rank has its GPU's number, or a lower one where a setting hides GPUs.
-fn shifted(numbers: impl Iterator<Item = (u32, GpuNumber)>) -> bool {
+fn shifted(numbers: impl Iterator<Item = (u32, u32)>) -> bool {
     let mut all = None;
     let mut proven = false;
     for (rank, gpu) in numbers {
-        let by = rank.checked_sub(gpu.number).filter(|by| *by > 0);
+        let by = rank.checked_sub(gpu).filter(|by| *by > 0);
         if by.is_none() || *all.get_or_insert(by) != by {
             return false;
         }
-        // CUDA counts what CUDA_VISIBLE_DEVICES leaves: 0 in each process of many jobs.
-        let blocks = by.is_some_and(|by| by % 2 == 0) && gpu.number > 0;
-        proven |= gpu.by_nvml || blocks || by.is_some_and(|by| by % USUAL_GPUS == 0);
+        // Rank 1 on GPU 0 may be of one host: frameworks such as Ray place ranks as they like, and CUDA
+        // counts what CUDA_VISIBLE_DEVICES leaves. The GPUs of a host are blocks of two or more.
+        let block = match gpu {
+            0 => USUAL_GPUS,
+            gpu => (gpu + 1).next_power_of_two(),
+        };
+        proven |= by.is_some_and(|by| by % block == 0);
     }
     proven
 }
@@ -168,13 +171,15 @@ pub(super) fn group_span(
     if key.nranks > gpus {
         return Some(true);
     }
-    let mut distinct = group.hosts().map(|host| hosts.representative(host));
-    let first = distinct.next();
-    let several = distinct.any(|host| Some(host) != first);
+    let names = group.hosts().map(|host| hosts.representative(host));
+    let mut names: BTreeSet<u32> = names.collect();
+    // A line that lost its prefix may be of any host.
+    let torn = names.len() > 1 && hosts.nameless.is_some_and(|host| names.remove(&host));
+    let several = names.len() > 1;
     if several && one {
         return Some(true);
     }
-    let all_here = u32::try_from(group.seats.len()) == Ok(key.nranks);
+    let all_here = !torn && u32::try_from(group.seats.len()) == Ok(key.nranks);
     (all_here && !several && !hosts.share_names).then_some(false)
 }
 
@@ -187,6 +192,8 @@ pub(super) struct DistinctHosts {
     share_names: bool,
     /// Ranks share a GPU by mistake.
     share_gpus: bool,
+    /// The host of lines without a name.
+    nameless: Option<u32>,
     same_as: Vec<u32>,
 }
 
@@ -205,22 +212,30 @@ impl DistinctHosts {
 
 pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
     let numbered = || log.hosts.iter().zip(0u32..);
-    // The shortest name that a host's name ends with, or itself.
+    let mut lines = BTreeMap::new();
+    for (place, process) in &log.processes {
+        *lines.entry(place.host).or_default() += process.lines;
+    }
+    let lines = |host| lines.get(&host).copied().unwrap_or(0u64);
+    // The shortest name that a host's name ends with, or itself. Few lines are glued; a host whose name
+    // ends with another's prints many.
     let same_as = numbered().map(|(host, own)| {
-        let ends = numbered().filter(|(end, _)| !end.is_empty() && host.ends_with(end.as_str()));
+        let ends = numbered().filter(|(end, at)| {
+            let few = || lines(own) <= 2.max(lines(*at) / 16);
+            !end.is_empty() && host.ends_with(end.as_str()) && (*at == own || few())
+        });
         ends.min_by_key(|(end, _)| end.len())
             .map_or(own, |(_, at)| at)
     });
+    let nameless = numbered().find(|(name, _)| name.is_empty());
     let mut hosts = DistinctHosts {
         printing: 0,
         share_names: log.shared_names,
         share_gpus: log.failures.contains_key(&Failure::DuplicateGpu),
+        nameless: nameless.map(|(_, at)| at),
         same_as: same_as.collect(),
     };
-    let nameless = numbered().find(|(name, _)| name.is_empty());
-    let nameless = nameless.map(|(_, at)| at);
-    let printing = (log.processes.keys()).filter(|place| place.process != u32::MAX);
-    let named = printing.filter(|place| Some(place.host) != nameless);
-    hosts.printing = hosts.distinct(named.map(|place| place.host));
+    let printing = log.processes.keys().map(|place| place.host);
+    hosts.printing = hosts.distinct(printing.filter(|host| Some(*host) != hosts.nameless));
     hosts
 }

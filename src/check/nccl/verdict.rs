@@ -153,8 +153,8 @@ fn channels(log: &NcclLog) -> BTreeMap<String, u64> {
     counts.collect()
 }
 
-/// Whether GPUDirect RDMA is used: by the connections, then by the ring line; lines about single NICs
-/// only prove that it is off.
+/// Whether GPUDirect RDMA is used, by the connections. Ring lines and lines about single NICs only prove
+/// that it is off.
 fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
     if log.channels.gdr > 0 {
         return Some(true);
@@ -166,10 +166,10 @@ fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
     if matches!(network, Network::Socket | Network::None) {
         return None;
     }
-    // The last ring line of each process counts; one process that uses it is enough.
-    let rings = (log.processes.values()).filter_map(|process| process.rings_gdr);
+    // Rings inside a node print `GDR 1`, too: only a connection over the net without it clears that.
+    let rings = || log.processes.values().any(|process| process.rings_lack_gdr);
     let off = log.gdr_off > 0 && log.gdr_on == 0;
-    rings.max().or(off.then_some(false))
+    (rings() || off).then_some(false)
 }
 
 fn evidence(log: &NcclLog, verdict: &NcclVerdict) -> Vec<EvidenceLine> {

@@ -1,6 +1,6 @@
 //! Counts connections by transport, and collects what they show about the hosts of ranks.
 
-use super::event::{Connection, GpuNumber, Net, Side, Transport};
+use super::event::{Connection, Net, Side, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most ranks whose host is kept, and most hops: enough for the ranks of one node and their peers.
@@ -207,13 +207,11 @@ impl ChannelCounts {
 
     /// Ranks with the numbers of their GPUs (NVML's, since 2.18.3). Older releases print bus ids, which are
     /// larger.
-    pub fn gpu_numbers(&self) -> impl Iterator<Item = (u32, GpuNumber)> {
+    pub fn gpu_numbers(&self) -> impl Iterator<Item = (u32, u32)> {
         let usable = !self.moved && !self.own_numbers;
         let number = move |device: u64| u32::try_from(device).ok().filter(|of| usable && *of < 10);
-        self.devices.iter().filter_map(move |(rank, device)| {
-            let (number, by_nvml) = (number(*device)?, true);
-            Some((*rank, GpuNumber { number, by_nvml }))
-        })
+        let numbers = self.devices.iter();
+        numbers.filter_map(move |(rank, device)| Some((*rank, number(*device)?)))
     }
 
     /// The highest rank number.

@@ -26,16 +26,6 @@ pub struct Who<'a> {
     pub location: &'a str,
 }
 
-/// The number of a GPU on its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuNumber {
-    /// The number, from 0.
-    pub number: u32,
-    /// It is NVML's, which no setting of the process changes; CUDA counts the GPUs that
-    /// CUDA_VISIBLE_DEVICES leaves.
-    pub by_nvml: bool,
-}
-
 /// One record of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record<'a> {
@@ -210,8 +200,8 @@ pub struct Comm {
     pub mnnvl: bool,
     /// PCI bus id of the printing process's GPU.
     pub bus: Option<u64>,
-    /// The number of that GPU.
-    pub gpu: Option<GpuNumber>,
+    /// The number of that GPU: NVML's, or else CUDA's, which counts what CUDA_VISIBLE_DEVICES leaves.
+    pub gpu: Option<u32>,
     /// Its phase by this line.
     pub phase: Phase,
 }

@@ -1,7 +1,7 @@
 //! One communicator, as far as the lines of its ranks show it.
 
 use super::channel_counts::{ChannelCounts, Place};
-use super::event::{GpuNumber, Phase, Time};
+use super::event::{Phase, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies a communicator: by the id that all ranks share (2.16+), or else by the number of ranks.
@@ -21,7 +21,7 @@ pub struct Seat {
     /// PCI bus id of its GPU.
     pub bus: Option<u64>,
     /// Number of its GPU on its host.
-    pub gpu: Option<GpuNumber>,
+    pub gpu: Option<u32>,
     /// When init started, if lines have times.
     pub started: Option<jiff::Timestamp>,
     /// `Init START` was printed.

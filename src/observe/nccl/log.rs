@@ -9,9 +9,7 @@ mod process_hints;
 pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits};
 
 use super::channel_counts::{ChannelCounts, Place};
-use super::event::{
-    Comm, Connection, Event, GpuNumber, InitSeconds, Link, Net, Phase, Record, Time,
-};
+use super::event::{Comm, Connection, Event, InitSeconds, Link, Net, Phase, Record, Time};
 use super::failure::Failure;
 use super::group::{Group, GroupKey};
 use super::process::Process;
@@ -73,8 +71,8 @@ pub struct NcclLog {
     pub test_runs: bool,
     /// Machines share a name: one interface has several addresses.
     pub shared_names: bool,
-    /// Address by host and interface, both hashed.
-    addresses: BTreeMap<(u32, u64), u64>,
+    /// Address and the one before it, by host, interface and process; texts are hashed.
+    addresses: BTreeMap<(u32, u64, u32), (u64, Option<u64>)>,
     /// Interfaces of bootstrap and TCP.
     pub interfaces: BTreeSet<String>,
     /// Environment variables that NCCL printed.
@@ -116,7 +114,7 @@ impl NcclLog {
         let texts: usize = sizes.sum();
         let processes: usize = self.processes.values().map(Process::held).sum();
         let groups: usize = self.groups.values().map(Group::held).sum();
-        let numbers = 32 * (self.addresses.len() + self.test_ranks.len() + self.links.len());
+        let numbers = 32 * (2 * self.addresses.len() + self.test_ranks.len() + self.links.len());
         size_of::<Self>() + texts + processes + groups + numbers + self.channels.held()
     }
 
@@ -155,6 +153,7 @@ impl NcclLog {
         self.make_room(place);
         let printer = self.processes.entry(place).or_default();
         printer.last_line = self.records;
+        printer.lines += 1;
         printer.apply(&record.event);
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         // GPUDirect is looked up for the NICs of the chosen net (src/graph/topo.cc).
@@ -185,7 +184,8 @@ impl NcclLog {
             Event::Env { name, value } => self.env(place, name, value, text, number),
             Event::Bootstrap(list) | Event::SocketInterfaces(list) => {
                 self.interfaces(list);
-                self.addressed(place.host, list);
+                let begins = matches!(record.event, Event::Bootstrap(_));
+                self.addressed(place, list, begins);
             }
             Event::IbDevices(list) => self.devices(list),
             Event::IbQueuePair(link) => {

@@ -35,6 +35,8 @@ pub struct Process {
     pub stale: bool,
     /// When it printed its last line, in lines of the log: several files have numbers of their own.
     pub last_line: u64,
+    /// Number of its lines.
+    pub lines: u64,
     /// The net that it chose last.
     pub chosen: Option<Net>,
     /// Whether the process tried the InfiniBand plugin.
@@ -85,8 +87,10 @@ pub struct Process {
     pub init_failed: bool,
     /// How far its last init has come.
     pub stage: Stage,
-    /// Whether rings use GPUDirect RDMA, by its last ring line.
-    pub rings_gdr: Option<bool>,
+    /// A ring line shows a connection over the net without GPUDirect RDMA.
+    pub rings_lack_gdr: bool,
+    /// It printed a variable that is set, so that others would be printed, too.
+    pub env_shown: bool,
     /// Threads of the process that printed lines, up to a bound.
     pub threads: Vec<Thread>,
     /// Its ranks: number of ranks of the communicator, and rank.
@@ -157,11 +161,12 @@ impl Process {
         self.ib_tried && (!self.ib_found || self.ib_none)
     }
 
-    /// Whether the log shows the whole choice of TCP and no other attempt: NCCL_NET=Socket leaves no other
-    /// trace.
+    /// Whether the log shows that NCCL_NET=Socket made the choice, which leaves no other trace: nothing
+    /// else was tried in vain. The first net that initialises wins, so verbs with devices were passed over.
     pub fn only_socket_tried(&self) -> bool {
         let tried = self.ib_failed() || self.ofi || self.plugin_failed;
-        self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
+        let shown = self.begun && self.socket_listed || self.ib_found;
+        shown && self.chosen == Some(Net::Socket) && !tried
     }
 
     /// The net that it uses, by the best evidence.

@@ -182,6 +182,8 @@ fn glued(host: &str) -> usize {
     };
     let end = host.bytes().enumerate().rfind(ends);
     let end = end.map_or(0, |(at, _)| at + 1);
+    // Several lines in one string of JSON.
+    let end = end.max(host.rfind("\\n").map_or(0, |at| at + 2));
     let rest = host.get(end..).unwrap_or_default();
     let seconds = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let zulu = seconds
@@ -386,6 +388,7 @@ mod tests {
             ("t=3 msg=n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
             ("3::2:3 [0] NCCL INFO m", "", Some(2), Some(3)),
             (r#"  - "n1:2:3 [0] NCCL INFO m","#, "n1", Some(2), Some(3)),
+            (r"found.\nn1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
             ("['n1:2:3 [0] NCCL INFO m',", "n1", Some(2), Some(3)),
             (
                 r#"{"a":"{\"b\":\"n1:2:3 [0] NCCL INFO m\"}"}"#,

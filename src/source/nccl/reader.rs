@@ -175,7 +175,11 @@ impl Reader {
 fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
     // Valid text is the rule, and cheaper to recognise.
     let text = std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::from);
-    let text = without_colour(&text);
+    let mut text = without_colour(&text);
+    // Go writes `>` so in JSON.
+    if find!(text.as_bytes(), "\\u003").is_some() {
+        text = text.replace("\\u003e", ">").replace("\\u003c", "<").into();
+    }
     let mut any = false;
     prefix::records(&text, |who, level, text| {
         any = true;

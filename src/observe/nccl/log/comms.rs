@@ -244,8 +244,6 @@ impl NcclLog {
 }
 
 /// A rank's GPU, where only the prefix has its number, as up to 2.3; 0 may stand for none.
-fn by_prefix(record: &Record<'_>) -> Option<GpuNumber> {
-    let number = record.who.device.filter(|number| *number > 0)?;
-    let by_nvml = false;
-    Some(GpuNumber { number, by_nvml })
+fn by_prefix(record: &Record<'_>) -> Option<u32> {
+    record.who.device.filter(|number| *number > 0)
 }

@@ -1,6 +1,7 @@
 //! Lists of devices, interfaces and addresses in lines.
 
 use super::*;
+use std::net::IpAddr;
 
 impl NcclLog {
     /// `[0]mlx5_0:1/IB [1]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}`: records the link layer of each device.
@@ -38,27 +39,51 @@ impl NcclLog {
         devices.len() < self.test_ranks.len()
     }
 
-    /// Detects machines that share a name, by the first address of each interface.
-    pub(super) fn addressed(&mut self, host: u32, list: &str) {
+    /// Detects machines that share a name, by the first address of each interface. A process that begins
+    /// with another address is of a pod that was started again, unless the one before comes back.
+    pub(super) fn addressed(&mut self, place: Place, list: &str, begins: bool) {
         let mut seen = BTreeSet::new();
         for (interface, address) in entries(list).take(16) {
-            if address.is_empty() || !seen.insert(interface) {
+            if self.shared_names || address.is_empty() || !seen.insert(interface) {
                 continue;
             }
-            let key = (host, hash(interface));
+            let (host, interface) = (place.host, hash(interface));
+            let key = (host, interface, place.process);
             let address = hash(address);
-            match self.addresses.get(&key) {
-                Some(known) => self.shared_names |= *known != address,
-                None if self.addresses.len() < 4 * self.limits.processes => {
-                    self.addresses.insert(key, address);
+            let known = self.addresses.get(&key).copied();
+            match known {
+                Some((known, _)) if known == address => continue,
+                Some((known, before)) => {
+                    let again = begins && place.process != u32::MAX;
+                    self.shared_names |= !again || before == Some(address);
+                    self.addresses.retain(|of, (address, _)| {
+                        (of.0, of.1) != (host, interface) || *address != known
+                    });
                 }
-                None => {}
+                None => {
+                    let all = (host, interface, 0)..=(host, interface, u32::MAX);
+                    let mut others = self.addresses.range(all);
+                    self.shared_names |= others.any(|(_, (other, _))| *other != address);
+                }
+            }
+            if self.addresses.len() < 4 * self.limits.processes {
+                let before = known.map(|(known, _)| known);
+                self.addresses.insert(key, (address, before));
             }
         }
     }
 
     pub(super) fn interfaces(&mut self, list: &str) {
-        for (name, _) in entries(list) {
+        // Hosts that announce their address by BGP have it on lo.
+        let routed = |address: &str| {
+            let address: Result<IpAddr, _> = address.parse();
+            address.is_ok_and(|address| !address.is_loopback())
+        };
+        for (name, address) in entries(list) {
+            let name = match name {
+                "lo" if routed(address) => "routed",
+                name => name,
+            };
             if self.interfaces.len() >= MAX_NAMES {
                 return;
             }

@@ -87,6 +87,7 @@ impl NcclLog {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
+        process.env_shown = true;
         let word = first_word(value);
         let is_set = !matches!(word, "0" | "" | "false");
         let mut kind = None;
@@ -169,7 +170,7 @@ impl Process {
             Event::RingOrder(_) | Event::Trees(_) => self.stage = self.stage.max(Stage::Topology),
             Event::Rings(gdr) => {
                 self.stage = self.stage.max(Stage::Rings);
-                self.rings_gdr = gdr.or(self.rings_gdr);
+                self.rings_lack_gdr |= gdr == Some(false);
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use super::scan::{Scan, find};
 use crate::observe::nccl::Event;
-use crate::observe::nccl::event::{Comm, GpuNumber, InitSeconds, Phase};
+use crate::observe::nccl::event::{Comm, InitSeconds, Phase};
 
 /// Parses lines that name a communicator with rank and size, in the word order of any version.
 pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
@@ -37,10 +37,6 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         _ if start.ends_with("COMPLETE") || start.contains("Init COMPLETE") => Phase::Complete,
         _ => Phase::Alive,
     };
-    let number = |word, by_nvml| {
-        let number = after(start, word)?;
-        Some(GpuNumber { number, by_nvml })
-    };
     Some(Event::Comm(Comm {
         pointer,
         id,
@@ -49,7 +45,7 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         nodes: after(start, " nNodes "),
         mnnvl: after(start, " MNNVL ") == Some(1),
         bus: behind(start, " busId ").and_then(|mut scan| scan.hex()),
-        gpu: number(" nvmlDev ", true).or_else(|| number(" cudaDev ", false)),
+        gpu: after(start, " nvmlDev ").or_else(|| after(start, " cudaDev ")),
         phase,
     }))
 }

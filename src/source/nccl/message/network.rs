@@ -120,8 +120,11 @@ fn is_plugin(file: &str) -> bool {
 /// A file that was not found; only a requested one is missed, not that which is searched for where
 /// NCCL_NET_PLUGIN is not set.
 fn no_plugin(file: &str) -> Option<Event<'_>> {
-    let mut of_plugin = PLUGINS.iter().filter_map(|start| file.strip_prefix(start));
-    let unasked = of_plugin.any(|rest| matches!(rest, ".so" | "-none.so"));
+    // The name may be cut.
+    let unasked = PLUGINS.iter().any(|start| match file.strip_prefix(start) {
+        Some(rest) => ".so".starts_with(rest) || rest == "-none.so",
+        None => start.starts_with(file),
+    });
     Some(match file {
         "" | "none" => Event::NoPlugin,
         _ if unasked => Event::NoPlugin,

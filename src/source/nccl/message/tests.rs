@@ -469,6 +469,8 @@ fn networks_plugins_and_devices() {
             "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
             Event::NoPlugin,
         ),
+        // The name is cut.
+        ("NET/Plugin: Could not find: libnccl-n", Event::NoPlugin),
         (
             "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
             Event::NoPlugin,
