@@ -54,12 +54,9 @@ pub(super) fn by_bandwidth(
         let (role, why) = if board.is_some_and(|board| slower.contains(board)) {
             let why = "of the rails' kind, but its boards are slower: another use";
             (Role::Other, why.to_string())
-        } else if port.kind().fits(best) {
+        } else if port.kind().fits(best) || odd.contains(&port.key) {
             let why =
                 format!("one of {count} alike ({driver} {model}, {told}), the most bandwidth here");
-            (Role::Rail, why)
-        } else if odd.contains(&port.key) {
-            let why = format!("one of the {driver} {model}, in another mode than {count} alike");
             (Role::Rail, why)
         } else {
             let why = format!("less bandwidth than the {count} of {driver} {model}");

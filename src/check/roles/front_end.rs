@@ -28,10 +28,8 @@ pub(super) fn without_bluefields<'p>(
     pci: Option<&PciFacts>,
     roles: &mut Roles,
 ) -> Vec<Port<'p>> {
-    let is_bluefield = |port: &Port<'p>| {
-        let id = port.device.pci_id.as_deref();
-        matches!(id, Some("15b3:a2d6" | "15b3:a2dc" | "15b3:a2df"))
-    };
+    let of_bluefield = |id: &String| id.starts_with("15b3:a2d");
+    let is_bluefield = |port: &Port<'p>| port.device.pci_id.as_ref().is_some_and(of_bluefield);
     let bluefields = ports.iter().filter(|port| is_bluefield(port));
     let cards: BTreeSet<String> = bluefields.map(Port::card).collect();
     let few = pci.is_some_and(|pci| is_sold_with_nics(pci) && cards.len() < pci.gpus.len());
