@@ -64,18 +64,43 @@ impl Tree {
     /// The driver did not probe: nothing is left but the function on the bus.
     fn without_driver(&self, name: &str, driver: bool) {
         let pci = self.pci(name);
+        self.forget(&pci);
         for class in ["infiniband", "infiniband_mad", "infiniband_verbs", "net"] {
-            let links = self.0.join("sys/class").join(class);
-            for link in fs::read_dir(&links).into_iter().flatten() {
-                let link = link.unwrap().path();
-                if link.canonicalize().is_ok_and(|to| to.starts_with(&pci)) {
-                    fs::remove_file(link).unwrap();
-                }
-            }
             let _ = fs::remove_dir_all(pci.join(class));
         }
         if !driver {
             fs::remove_file(pci.join("driver")).unwrap();
+        }
+    }
+
+    /// The function left the bus.
+    fn off_the_bus(&self, name: &str) {
+        let pci = self.pci(name);
+        self.forget(&pci);
+        fs::remove_file(self.on_bus(&pci)).unwrap();
+        fs::remove_dir_all(pci).unwrap();
+    }
+
+    fn wrong_mode(&self, name: &str) {
+        let file = self.port(name, 1).join("link_layer");
+        let other = match fs::read_to_string(&file).unwrap().trim() {
+            "Ethernet" => "InfiniBand",
+            _ => "Ethernet",
+        };
+        self.put(file, other);
+        self.down(name);
+    }
+
+    /// The links of a function's devices in the classes.
+    fn forget(&self, pci: &Path) {
+        for class in ["infiniband", "infiniband_mad", "infiniband_verbs", "net"] {
+            let links = self.0.join("sys/class").join(class);
+            for link in fs::read_dir(&links).into_iter().flatten() {
+                let link = link.unwrap().path();
+                if link.canonicalize().is_ok_and(|to| to.starts_with(pci)) {
+                    fs::remove_file(link).unwrap();
+                }
+            }
         }
     }
 
@@ -367,6 +392,143 @@ fn modes_second_ports_and_lost_gpus() {
         assert_eq!(state, want, "{name}");
         let told = reasons.iter().any(|told| told == reason);
         assert_eq!(told, !reason.is_empty(), "{name}: {reasons:?}");
+    }
+}
+
+/// Where no NIC is next to a GPU, and the rails' model tells them.
+#[test]
+fn rails_that_hang_off_the_processors() {
+    const IB: [&str; 4] = ["mlx5_0", "mlx5_1", "mlx5_4", "mlx5_5"];
+    let unread = |t: &Tree, errno: i32, files: &[&str]| {
+        let all = IB
+            .iter()
+            .flat_map(|name| files.iter().map(move |of| (name, of)));
+        all.for_each(|(name, of)| t.errno(errno, name, &format!("ports/1/{of}")));
+    };
+    type Row<'a> = (&'a str, &'a str, &'a dyn Fn(&Tree), &'a str, &'a str);
+    let rows: [Row<'_>; 10] = [
+        (
+            "wrong mode",
+            "gb200",
+            &|t| t.wrong_mode("mlx5_4"),
+            "unready",
+            "WrongLinkLayer",
+        ),
+        (
+            "wrong mode, active",
+            "gb200",
+            &|t| t.put(t.port("mlx5_4", 1).join("link_layer"), "Ethernet"),
+            "unready",
+            "WrongLinkLayer",
+        ),
+        (
+            "of RoCE",
+            "BM.GPU.GB300.4",
+            &|t| t.wrong_mode("mlx5_3"),
+            "unready",
+            "WrongLinkLayer",
+        ),
+        (
+            "of a tray",
+            "DGXGB200",
+            &|t| t.wrong_mode("mlx5_1"),
+            "unready",
+            "WrongLinkLayer",
+        ),
+        (
+            "two of eight",
+            "a4x-maxgpu-4g-metal",
+            &|t| {
+                ["mlx5_1", "mlx5_2"]
+                    .iter()
+                    .for_each(|name| t.wrong_mode(name))
+            },
+            "unknown",
+            "LinkUnproven",
+        ),
+        (
+            "a front end",
+            "gb200",
+            &|t| t.wrong_mode("mlx5_2"),
+            "ready",
+            "",
+        ),
+        (
+            "all off the bus",
+            "gb200",
+            &|t| IB.iter().for_each(|name| t.off_the_bus(name)),
+            "unknown",
+            "NoFabric",
+        ),
+        (
+            "all off the bus, next to GPUs",
+            "BM.GPU.B300.8",
+            &|t| {
+                for n in [0, 1, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19, 20, 21] {
+                    t.off_the_bus(&format!("mlx5_{n}"));
+                }
+            },
+            "unknown",
+            "NoFabric",
+        ),
+        (
+            "nothing can be read",
+            "gb200",
+            &|t| {
+                unread(
+                    t,
+                    13,
+                    &["state", "phys_state", "rate", "link_layer", "lid", "sm_lid"],
+                )
+            },
+            "unknown",
+            "StateUnreadable",
+        ),
+        (
+            "no mode can be read",
+            "gb200",
+            &|t| unread(t, 5, &["link_layer"]),
+            "unknown",
+            "StateUnreadable",
+        ),
+    ];
+    for (name, machine, spoil, want, reason) in rows {
+        let (dir, _node) = node(machine);
+        let tree = Tree(dir.path().to_path_buf());
+        spoil(&tree);
+        let (_, text) = selvage(dir.path(), &["check", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["state"], want, "{machine}, {name}");
+        let told = report["reasons"].as_array().unwrap().iter();
+        let told: Vec<&str> = told.filter_map(|told| told.as_str()).collect();
+        assert_eq!(
+            told,
+            Vec::from_iter(Some(reason).filter(|reason| !reason.is_empty())),
+            "{machine}, {name}"
+        );
+    }
+}
+
+/// A function that its driver keeps, and that has lost its devices: not taken for a leg of a bond.
+#[test]
+fn one_function_of_two_without_devices() {
+    for (machine, name) in [
+        ("oci_h100", "mlx5_0"),
+        ("BM.GPU4.8", "mlx5_0"),
+        ("bnxt", "bnxt_re1"),
+        ("BM.GPU.B300.8", "mlx5_1"),
+        ("BM.GPU.GB300.4", "mlx5_1"),
+    ] {
+        let (dir, _node) = node(machine);
+        Tree(dir.path().to_path_buf()).without_driver(name, true);
+        let (_, text) = selvage(dir.path(), &["check", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let reasons = report["reasons"].as_array().unwrap();
+        assert_ne!(report["state"], "ready", "{machine}");
+        assert!(
+            reasons.contains(&"RailWithoutDriver".into()),
+            "{machine}: {reasons:?}"
+        );
     }
 }
 

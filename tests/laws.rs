@@ -168,9 +168,11 @@ enum Worse {
     GpuNotDriven,
     ModuleGone,
     GpuDriverGone,
+    WrongMode,
+    DriverMakesNone,
 }
 
-const WORSE: [Worse; 23] = [
+const WORSE: [Worse; 25] = [
     Worse::LinkDown,
     Worse::LinkInit,
     Worse::RateHalved,
@@ -194,6 +196,8 @@ const WORSE: [Worse; 23] = [
     Worse::GpuNotDriven,
     Worse::ModuleGone,
     Worse::GpuDriverGone,
+    Worse::WrongMode,
+    Worse::DriverMakesNone,
 ];
 
 fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
@@ -275,7 +279,24 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 gids.for_each(|gid| gid.kind = gid.kind.and(Some(GidKind::IbOrRoceV1)));
             }
         }
-        Worse::DeviceGone | Worse::NicNotDriven => {
+        Worse::WrongMode if !efa && !device.is_gvnic() => {
+            let mut changed = devices(snapshot);
+            for port in &mut changed[which % count].ports {
+                port.link_layer = match infiniband {
+                    true => LinkLayer::Ethernet,
+                    false => LinkLayer::Infiniband,
+                };
+            }
+            if let Some(known) = &mut snapshot.devices {
+                known.value = Arc::new(changed);
+            }
+            carrier(snapshot, false);
+            link(snapshot, &|link| {
+                link.state = Reading::Value(PortState::Down);
+                link.phys_state = Reading::Value(PhysState::Polling);
+            });
+        }
+        Worse::DeviceGone | Worse::NicNotDriven | Worse::DriverMakesNone => {
             let mut left = devices(snapshot);
             left.retain(|other| other.key != device.key);
             if let Some(known) = &mut snapshot.devices {
@@ -289,11 +310,12 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
             pci(snapshot, &|pci| {
                 let function = pci.functions.remove(&address);
                 let distances = pci.distances.remove(&address).unwrap_or_default();
-                if let Some(function) = function.filter(|_| matches!(worse, Worse::NicNotDriven)) {
+                if let Some(function) = function.filter(|_| !matches!(worse, Worse::DeviceGone)) {
+                    let keeps = matches!(worse, Worse::DriverMakesNone);
                     let bare = BareNic {
                         id: function.id,
                         class: function.class,
-                        driver: None,
+                        driver: function.driver.filter(|_| keeps),
                         distances,
                         unseen: false,
                     };
@@ -325,6 +347,15 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
             }
         }
         Worse::NotAuthenticated => {
+            // One only: nothing remembers here that the others were let in, so that most rails must show it.
+            let is_out = |of: &Stamped<Reading<Dot1xFacts>>| {
+                of.value
+                    .value()
+                    .is_some_and(|facts| facts.authorized == Some(false))
+            };
+            if snapshot.dot1x.values().any(|of| is_out(of)) {
+                return;
+            }
             let at = snapshot.at;
             let supplicant = |authorized| Dot1xFacts {
                 authorized: Some(authorized),
@@ -425,7 +456,7 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 }
             }
         }
-        Worse::LinkInit | Worse::NoLid | Worse::NoPartition => {}
+        Worse::LinkInit | Worse::NoLid | Worse::NoPartition | Worse::WrongMode => {}
     }
 }
 
@@ -445,6 +476,7 @@ fn badness(state: State) -> i8 {
 enum Blind {
     State,
     Rate,
+    Layer,
     Links,
     Netdev,
     Gids,
@@ -466,9 +498,10 @@ enum Blind {
     DcbOfOne,
 }
 
-const BLIND: [Blind; 21] = [
+const BLIND: [Blind; 22] = [
     Blind::State,
     Blind::Rate,
+    Blind::Layer,
     Blind::Links,
     Blind::Netdev,
     Blind::Gids,
@@ -550,6 +583,10 @@ fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
                     _ => link.rate = Reading::NotObservable,
                 }
             }
+        }
+        Blind::Layer => {
+            let ports = device.ports.iter_mut();
+            ports.for_each(|port| port.link_layer = LinkLayer::Unspecified);
         }
         Blind::Links => snapshot.links.clear(),
         Blind::Netdev => snapshot.netdevs.retain(|name, _| !names.contains(name)),

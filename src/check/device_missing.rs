@@ -300,7 +300,12 @@ fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
         peers: None,
     };
     let short = NUMBER_OF_GPUS.shortfall(pci.gpus.len() as u64, 1.0, &sources)?;
-    Some(fewer(context, GPUS, short))
+    let mut found = fewer(context, GPUS, short);
+    if pci.gpus.is_empty() && !short.proof {
+        // No share of a machine has none.
+        (found.status, found.weight) = (Status::Unknown, Weight::Verdict);
+    }
+    Some(found)
 }
 
 /// There are fewer of a part than there should be.

@@ -96,6 +96,25 @@ fn expected_numbers() {
 }
 
 #[test]
+fn a_guest_with_some_of_the_gpus_is_a_share_and_with_none_unknown() {
+    for (gpus, want) in [
+        (8, vec![]),
+        (1, vec!["gpus MissingGpu Failing Notice"]),
+        (0, vec!["gpus MissingGpu Unknown Verdict"]),
+    ] {
+        let mut node = Node::infiniband();
+        let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+        pci.virtual_machine = true;
+        pci.gpus.truncate(gpus);
+        node.set_pci(pci);
+        node.history = Default::default();
+        node.profile.shape = crate::check::profile::by_type("p5en.48xlarge");
+        node.profile.source = crate::check::profile::Source::Dmi;
+        assert_eq!(node.told(&CHECK), want, "{gpus}");
+    }
+}
+
+#[test]
 fn gpus_that_go() {
     let mut node = Node::infiniband();
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();

@@ -156,6 +156,8 @@ pub struct Row {
     pub verb: &'static str,
     /// Name of the observed value in the evidence.
     pub evidence: &'static str,
+    /// Whether a rail without peers has one in the other ports of its card.
+    pub sisters: bool,
 }
 
 /// What a value falls short of.
@@ -197,6 +199,7 @@ pub const fn row(
         value: |value| value.into(),
         verb: "has",
         evidence: name,
+        sisters: false,
     }
 }
 
@@ -215,7 +218,14 @@ impl Row {
 impl OfRails<'_, '_> {
     /// The values of the rails that are like one, that one with them.
     pub fn of_peers(&self, port: &PortView<'_>) -> Vec<u64> {
-        let alike = (self.values.iter()).filter(|(other, _)| peers::alike(port, other));
+        let is_peer = |other: &PortView<'_>| other.key != port.key && peers::alike(port, other);
+        let alone = self.row.sisters && !self.values.iter().any(|(other, _)| is_peer(other));
+        let alike = if alone {
+            peers::alike_on_one_card
+        } else {
+            peers::alike
+        };
+        let alike = self.values.iter().filter(|(other, _)| alike(port, other));
         alike.map(|(_, value)| *value).collect()
     }
 

@@ -26,6 +26,7 @@ pub const RATE: Row = Row {
     value: |rate| BitsPerSec(rate).gbps().into(),
     verb: "runs at",
     evidence: "rate_gbps",
+    sisters: true,
     ..row(
         remembered::RATE,
         |_, port| port.judged_rate().map(|rate| rate.0),
@@ -60,7 +61,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
         let read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.rate.value().is_some());
         let blind = port.link.is_some() && !context.rails().any(read);
         let message = format!("rate of {} is not known: {why}", port.subject);
-        let found = context.of_port("RateUnreadable", port, message);
+        let found = (context.of_port("RateUnreadable", port, message))
+            .with("file", format!("ports/{}/rate", port.port.number));
         return Some(found.weighing(Weight::counting_if(blind)));
     }
     let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
@@ -148,6 +150,30 @@ mod tests {
             node.told(&CHECK),
             ["mlx5_4/1 RateBelowPeers Degraded Verdict"]
         );
+    }
+
+    #[test]
+    fn two_ports_of_one_card_are_compared_where_nothing_else_can_be() {
+        for (gbps, cards, want) in [
+            (200, 1, vec![]),
+            (150, 1, vec!["mlx5_1/1 RateBelowPeers Degraded Notice"]),
+            (25, 1, vec!["mlx5_1/1 RateBelowPeers Degraded Verdict"]),
+            // The second ports are held against each other.
+            (25, 2, vec![]),
+        ] {
+            let mut node = Node::roce();
+            node.devices.truncate(2 * cards);
+            for (n, device) in node.devices.iter_mut().enumerate() {
+                let slot = format!("0000:4{}:00.{}", n / 2, n % 2);
+                device.pci = Some(slot.parse().unwrap());
+            }
+            for n in 0..2 * cards {
+                node.set_link(n, link(if n % 2 == 1 { gbps } else { 200 }, 4));
+            }
+            node.history = Default::default();
+            node.tick(1);
+            assert_eq!(node.told(&CHECK), want, "{gbps} {cards}");
+        }
     }
 
     #[test]

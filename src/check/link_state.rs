@@ -71,7 +71,7 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
             let subject = format!("{}/{}", device.name, key.port);
             let message = format!("state of {subject} is not known: it has left the list");
             let found = context.candidate("StateUnreadable", (key.to_string(), subject), message);
-            found.raised_after(after)
+            found.raised_after(after).with("port", key.port)
         })
     })
 }
@@ -94,19 +94,23 @@ fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
         None => "it was not read, or its last reading is too old to go by",
         Some(Reading::Failed(_)) => "reading it fails",
         Some(Reading::Absent | Reading::NotObservable) => "the kernel does not tell it",
+        Some(Reading::Value(_)) if port.is_active() => "the link layer of no rail can be read",
         Some(Reading::Value(_)) => "the kernel gives a state without a name",
     };
     let message = format!("state of {} is not known: {why}", port.subject);
     let found = context.of_port("StateUnreadable", port, message);
+    let found = found.with("state", port.state_text());
     port.rail.then(|| found.raised_after(after))
 }
 
 fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_state;
+    // Without a link layer, nothing is asked that InfiniBand or Ethernet alone has.
+    let has_layer = |of: &PortView<'_>| kind::layer(of.device, of.port.link_layer).is_some();
     let state = match port.state() {
-        Some(state) if state.is_up() => return None,
-        Some(PortState::Unknown) | None => return state_unreadable(context, port),
-        Some(state) => state,
+        Some(state) if state.is_up() && context.rails().any(has_layer) => return None,
+        Some(state) if !state.is_up() && state != PortState::Unknown => state,
+        _ => return state_unreadable(context, port),
     };
     let short = short_of_up(context, port);
     let Some(proven) = short.filter(|short| short.proof) else {
@@ -272,7 +276,8 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
     }
     let message = format!("{subject} is down and was never up this boot");
     if !weak {
-        return context.of_port("NeverUp", port, message);
+        let found = context.of_port("NeverUp", port, message);
+        return found.with("state", port.state_text());
     }
     let alike = peers::among(context, port, |other| Some(other.is_active()));
     let (up, of) = (alike.iter().filter(|up| **up).count(), alike.len());
@@ -391,10 +396,10 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         _ => false,
     };
     if missing && !kind::may_be_gvnic(device) {
-        return Some(say("NoUverbs", "has no uverbs device"));
+        return Some(say("NoUverbs", "has no uverbs device").with("uverbs", "absent"));
     }
     (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {
-        let mut found = say("NoLid", "has no LID");
+        let mut found = say("NoLid", "has no LID").with("lid", 0);
         if port.device.function != Function::Physical {
             // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
             (found.status, found.weight) = (Status::Degraded, Weight::Notice);
@@ -434,7 +439,8 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let orphan = || {
         let message = format!("{subject} is active and knows no subnet manager (SM LID 0)");
         let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;
-        none.then(|| say(SM_CHANGED, message).raised_after(policy.address_raise_after.0))
+        let found = say(SM_CHANGED, message).with("sm_lid", 0);
+        none.then(|| found.raised_after(policy.address_raise_after.0))
     };
     changed.or_else(orphan)
 }

@@ -5,7 +5,7 @@ use super::Context;
 use super::allocatable::is_for_rdma;
 use super::expected::RAIL;
 use super::profile::{Fabric, Provider};
-use super::roles::rail_keys;
+use super::roles::{front_end::is_sold_with_nics, rail_keys};
 use crate::glob;
 use crate::observe::rdma::{Function, LinkLayer, RdmaDevice};
 use crate::units::Millis;
@@ -47,6 +47,7 @@ fn is_promised(context: &Context<'_>) -> bool {
         (None, None) => profile.is_of_a_cloud() && context.gpus().len() >= GPUS_OF_A_LARGE_SIZE,
     };
     by_shape
+        || context.pci().is_some_and(is_sold_with_nics)
         || policy.rails.is_some_and(|rails| rails > 0)
         || profile.roles_set
         || profile.resource.is_some()
@@ -64,7 +65,8 @@ fn bus_has_none(context: &Context<'_>) -> bool {
     let undriven = (pci.rdma_capable.value())
         .is_some_and(|capable| (capable.values()).all(|nic| azure && !nic.is_infiniband()));
     let gvnics = devices.value.iter().filter(|device| device.is_gvnic());
-    let few_gvnics = gvnics.count() < 2 || pci.gpus.is_empty();
+    // A3 High and Mega have five and nine.
+    let few_gvnics = gvnics.count() < if pci.gpus.is_empty() { 5 } else { 2 };
     let fabric = |device: &RdmaDevice| {
         let ethernet = |layer| layer == LinkLayer::Ethernet;
         let front_end = azure && device.ports.iter().all(|port| ethernet(port.link_layer));

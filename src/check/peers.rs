@@ -18,18 +18,28 @@ pub fn among<T>(
 /// Whether what one rail has may be asked of the other: both of a known driver and model, the same
 /// ones, boards of one kind where that can be read, in the same place on their cards.
 pub fn alike(a: &PortView<'_>, b: &PortView<'_>) -> bool {
-    let layer = |port: &PortView<'_>| kind::layer(port.device, port.port);
+    let layer = |port: &PortView<'_>| kind::layer(port.device, port.port.link_layer);
     let same_layer = layer(a).is_none() || layer(b).is_none() || layer(a) == layer(b);
     same_layer && alike_but_for_the_layer(a, b)
+}
+
+/// The same of ports of one card, in whichever places on it.
+pub fn alike_on_one_card(a: &PortView<'_>, b: &PortView<'_>) -> bool {
+    let slot = |port: &PortView<'_>| port.device.pci.map(|pci| pci.slot());
+    slot(a).is_some() && slot(a) == slot(b) && of_same_board(a, b)
 }
 
 /// The same, whichever link layer they are set to. Asked of each pair of rails by each attribute: what
 /// is cheap to compare comes first.
 pub fn alike_but_for_the_layer(a: &PortView<'_>, b: &PortView<'_>) -> bool {
+    same_place(a, b) && of_same_board(a, b)
+}
+
+fn of_same_board(a: &PortView<'_>, b: &PortView<'_>) -> bool {
     let boards = (a.device.board_id.as_ref(), b.device.board_id.as_ref());
     let board = !matches!(boards, (Some(a), Some(b)) if a != b);
-    let placed = a.rail && b.rail && a.device.function == b.device.function && same_place(a, b);
-    placed && board && make(a).is_some_and(|made| make(b) == Some(made))
+    let rails = a.rail && b.rail && a.device.function == b.device.function;
+    rails && board && make(a).is_some_and(|made| make(b) == Some(made))
 }
 
 /// Driver and model, where both are known.

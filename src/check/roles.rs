@@ -15,7 +15,8 @@
 //!    Where NICs without an RDMA device (driver gone) sit there instead, nothing else is promoted.
 //! 4. Else: the kind of NIC that brings the most bandwidth (best rate seen x ports). A kind that was
 //!    never up counts as if it were as fast as the fastest: rather an unproven fabric than a
-//!    management NIC taken for one.
+//!    management NIC taken for one. On bare metal one or two ports of the rails' board in another mode are
+//!    rails, too, and BlueFields next to GB200, GB300 and B300 none, unless there is one for each GPU.
 //!
 //! Google's gVNICs do no RDMA: they are rails only where no RDMA device found, with GPUs, and four
 //! or more of them next to the node's own (A3 High and Mega), or any where the shape is known. The
@@ -28,11 +29,12 @@
 
 mod bandwidth;
 mod driverless;
-mod front_end;
+pub(super) mod front_end;
 mod gvnic;
 pub mod kind;
 pub(super) mod pcie_affinity;
 
+use super::expected::LINK_LAYER;
 use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::history::History;
@@ -118,7 +120,8 @@ pub fn roles_of_taken_in(
     (overrides, says): (&RoleOverrides, ShapeSays),
 ) -> BTreeMap<PortKey, RoleFacts> {
     let fabric = &history.fabric;
-    let ports: Vec<Port<'_>> = fabric.values().flat_map(Port::all_of).collect();
+    let all_of = |seen| Port::all_of(seen, history);
+    let ports: Vec<Port<'_>> = fabric.values().flat_map(all_of).collect();
     let on_bus = snapshot.pci.as_ref().map_or(0, |pci| pci.value.gpus.len());
     let gpus = on_bus > 0 || !history.gpus.is_empty();
     let mut roles = BTreeMap::new();
@@ -135,7 +138,7 @@ pub fn roles_of_taken_in(
     let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
     if says == ShapeSays::NoFabric {
         // Other ports are more than the table knows of, and stay.
-        let is_ethernet = |port: &Port<'_>| port.port.link_layer == LinkLayer::Ethernet;
+        let is_ethernet = |port: &Port<'_>| port.layer == LinkLayer::Ethernet;
         let why = "machines of this shape have no fabric";
         ports = without(ports, is_ethernet, why, &mut roles);
     }
@@ -151,7 +154,9 @@ pub fn roles_of_taken_in(
         let why = "NICs in the fabric's place have no RDMA device; this is another one";
         without(ports, |_| true, why, &mut roles);
     } else if near.is_empty() {
-        bandwidth::by_bandwidth(&ports, history, &mut roles);
+        let ports = front_end::without_bluefields(ports, pci, &mut roles);
+        let carriers = (!virtual_machine).then_some(&carriers[..]);
+        bandwidth::by_bandwidth(&ports, (history, carriers), &mut roles);
     } else {
         pcie_affinity::by_nearness(&ports, &near, pci, &mut roles);
     }
@@ -164,16 +169,23 @@ struct Port<'a> {
     seen: &'a SeenFabric,
     device: &'a RdmaDevice,
     port: &'a RdmaPort,
+    /// Its link layer, as remembered where it is: a rail that was set to another one is still a rail.
+    layer: LinkLayer,
 }
 
 impl<'a> Port<'a> {
-    fn all_of(seen: &'a SeenFabric) -> impl Iterator<Item = Self> {
+    fn all_of(seen: &'a SeenFabric, history: &History) -> impl Iterator<Item = Self> {
         let device = &seen.device;
-        device.ports.iter().map(move |port| Port {
-            key: device.port_key(port.number),
-            seen,
-            device,
-            port,
+        device.ports.iter().map(move |port| {
+            let key = device.port_key(port.number);
+            let memory = &history.remembered;
+            let was = memory.best(&key.to_string(), device.identity(), LINK_LAYER);
+            let mut known = [LinkLayer::Infiniband, LinkLayer::Ethernet].into_iter();
+            let layer = known.find(|layer| Some(*layer as u64) == was);
+            let layer = layer.unwrap_or(port.link_layer);
+            #[rustfmt::skip]
+            let port = Port { key, seen, device, port, layer };
+            port
         })
     }
 
@@ -188,7 +200,7 @@ impl<'a> Port<'a> {
     }
 
     fn kind(&self) -> Kind<'a> {
-        Kind::of(self.device, self.port)
+        Kind::of(self.device, self.layer)
     }
 
     /// The card that it is on: its place in the machine.
@@ -255,7 +267,7 @@ fn without_those_of_another_layer<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -
     let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
     for port in &ports {
         let layers = cards.entry(port.card()).or_default();
-        layers.push(port.port.link_layer);
+        layers.push(port.layer);
     }
     cards.retain(|_, layers| layers.len() > 1);
     let several = cards.len();
@@ -265,9 +277,8 @@ fn without_those_of_another_layer<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -
     if cards.len() * 2 < several {
         return ports;
     }
-    let is_other = |port: &Port<'_>| {
-        port.port.link_layer == LinkLayer::Ethernet && cards.contains_key(&port.card())
-    };
+    let is_other =
+        |port: &Port<'_>| port.layer == LinkLayer::Ethernet && cards.contains_key(&port.card());
     let why = "Ethernet port of a card whose InfiniBand port is there, too";
     without(ports, is_other, why, roles)
 }

@@ -53,6 +53,63 @@ fn next_to_gpus_a_card_of_another_model_or_mode_is_a_rail_and_no_other_port() {
     }
 }
 
+#[test]
+fn away_from_gpus_one_or_two_of_most_in_another_mode_are_rails() {
+    let flipped = |which: &[usize], bend: fn(&mut Node)| {
+        let mut node = gb200();
+        for n in which {
+            node.devices[*n].device.ports[0].link_layer = LinkLayer::Ethernet;
+        }
+        bend(&mut node);
+        node.rails()
+    };
+    type Bend = fn(&mut Node);
+    let (all, others) = (
+        names("mlx5_0 mlx5_1 mlx5_4 mlx5_5"),
+        names("mlx5_0 mlx5_1 mlx5_4"),
+    );
+    let rows: [(&str, &[usize], Bend, Vec<String>); 6] = [
+        ("one", &[5], |_| {}, all),
+        ("half: a design", &[4, 5], |_| {}, names("mlx5_0 mlx5_1")),
+        ("in a guest", &[5], |node| node.guest = true, others.clone()),
+        (
+            "a virtual function",
+            &[5],
+            |node| node.devices[5].device.function = Function::VirtualInGuest,
+            others.clone(),
+        ),
+        (
+            "of another board",
+            &[5],
+            |node| node.devices[5].device.board_id = Some("NVD_2".into()),
+            others.clone(),
+        ),
+        (
+            "with the default route",
+            &[5],
+            |node| {
+                node.devices[5].device.ports[0].netdev = Some("eth5".into());
+                node.netdevs.push(("eth5", None, vec![], true));
+            },
+            others,
+        ),
+    ];
+    for (what, which, bend, want) in rows {
+        assert_eq!(flipped(which, bend), want, "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_makes_no_place_for_the_front_end() {
+    let mut node = azure_h200();
+    node.netdevs.clear();
+    for dev in &mut node.devices[..8] {
+        dev.device.ports[0].link_layer = LinkLayer::Unspecified;
+        dev.up = false;
+    }
+    assert_eq!(node.rails(), numbered("mlx5_ib", 0..8));
+}
+
 /// A guest with eight rails and the four functions that manage NVSwitches of a B200 board.
 fn b200() -> Node {
     let rails = (0..8).map(|n| (n, 0x1000 * n as u64));

@@ -359,6 +359,8 @@ impl Node {
                 candidate.reason,
                 check.id
             );
+            let shows = !candidate.evidence.is_empty();
+            assert!(shows || !check.id.starts_with("link_"), "{candidate:?}");
             assert!(candidate.evidence.len() <= 6, "{candidate:?}");
             assert!(!candidate.message.is_empty() && !candidate.remedy.is_empty());
         }

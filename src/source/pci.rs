@@ -111,18 +111,21 @@ fn others(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> Vec<(Bdf, u64, B
         let other = *class >> 16 == NETWORK && !rdma.contains(bdf);
         let nic = other.then(|| nic(host, *bdf, *class)).flatten()?;
         let card = rdma.iter().filter(|of| of.slot() == bdf.slot());
-        let shares = || may_be_bonded(host, *bdf) || card.clone().any(|of| has_ports(host, *of));
+        // Neither may have an interface here: a pod may have both.
+        let other = || (card.clone()).any(|of| bonded(host, *of) != Some(false));
+        let several = || card.clone().any(|of| has_ports(host, *of));
+        let shares = || bonded(host, *bdf).unwrap_or_else(other) || several();
         let is_leg = card.clone().next().is_some() && nic.driver.is_some() && shares();
         (!is_leg).then_some((*bdf, *class, nic))
     });
     others.collect()
 }
 
-/// Whether a function's interface is in a bond; or in a pod, where that is not known.
-fn may_be_bonded(host: &Host, bdf: Bdf) -> bool {
+/// Whether a function's interface is in a bond; `None` without one, which may be in a pod.
+fn bonded(host: &Host, bdf: Bdf) -> Option<bool> {
     let names = tree::names(host, pci_function_dir(bdf).join("net"));
     let bond = |name: &String| tree::exists(host, netdev::class_dir(name).join("master/bonding"));
-    names.is_empty() || names.iter().any(bond)
+    (!names.is_empty()).then(|| names.iter().any(bond))
 }
 
 /// Whether a function's RDMA device has several ports, as one has that stands for a whole card.

@@ -107,6 +107,7 @@ fn section(page: &mut String, check: &Check) {
 const FACTS_OF_READY: &str = "\
     | which RDMA devices and ports there are | netlink, `/sys/class/infiniband` | `NoData`; of one rail's device `SourceFailing` |\n\
     | state of each rail; of a gVNIC, its interface's carrier | netlink, `ports/N/state` | `StateUnreadable`; of all `NoData` |\n\
+    | link layer of the rails | `ports/N/link_layer` | `StateUnreadable`, where that of none can be read |\n\
     | rate of the rails where it is judged | `ports/N/rate` | `RateUnreadable`, where that of none can be read |\n\
     | GPUs and NICs on the PCI bus | `/sys/bus/pci/devices` | `BusUnreadable` |\n\
     | the kernel log, where there are GPUs | `/dev/kmsg`, syslog(2) | `KernelLogBlind`; a notice on a directory tree, which has none |\n\

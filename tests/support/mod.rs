@@ -9,7 +9,7 @@
 )]
 
 use nix::sys::signal::Signal;
-use selvage::simulate::{Node, preset};
+use selvage::simulate::{Node, by_name, preset};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,8 @@ pub fn scratch() -> tempfile::TempDir {
 /// A preset node, written.
 pub fn node(name: &str) -> (tempfile::TempDir, Node) {
     let dir = scratch();
-    let spec = preset(name).unwrap_or_else(|| panic!("no preset {name}"));
+    let spec = preset(name).or_else(|| by_name(name));
+    let spec = spec.unwrap_or_else(|| panic!("no machine {name}"));
     let node = Node::write(spec, dir.path()).expect("the node is written");
     (dir, node)
 }

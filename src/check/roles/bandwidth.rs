@@ -3,9 +3,9 @@
 use super::kind::{Kind, kinds};
 use super::{Port, Role, Roles, decide};
 use crate::observe::history::History;
-use crate::observe::rdma::LinkLayer;
+use crate::observe::rdma::{Function, LinkLayer};
 use crate::observe::remembered::RATE;
-use crate::units::BitsPerSec;
+use crate::units::{BitsPerSec, PortKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,12 @@ fn best_rate(port: &Port<'_>, history: &History) -> Option<BitsPerSec> {
 }
 
 /// Rule 4: without GPUs to go by, the model with most ports at the highest rate.
-pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Roles) {
+/// `carriers`: ports that carry the default route; `None` in a virtual machine.
+pub(super) fn by_bandwidth(
+    ports: &[Port<'_>],
+    (history, carriers): (&History, Option<&[Port<'_>]>),
+    roles: &mut Roles,
+) {
     let kinds = kinds(ports).into_iter().map(|kind| {
         let alike = || ports.iter().filter(|port| port.kind().fits(&kind));
         let rate = alike().filter_map(|port| best_rate(port, history)).max();
@@ -31,7 +36,7 @@ pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Ro
         let assumed = rate.or(fastest).map_or(1, |rate| rate.0);
         (
             assumed.saturating_mul(*count),
-            kind.link_layer == Some(LinkLayer::Infiniband),
+            kind.link_layer != Some(LinkLayer::Ethernet),
             rate.is_some(),
             Reverse(kind),
         )
@@ -43,20 +48,43 @@ pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Ro
     let model = best.model.as_deref().unwrap_or("unknown model");
     let told = rate.map_or("never seen up".to_string(), |rate| format!("at {rate}"));
     let slower = slower_boards(ports, best, history);
+    let odd = carriers.map_or(BTreeSet::new(), |of| in_another_mode(ports, best, of));
     for port in ports {
         let board = port.device.board_id.as_deref();
-        if board.is_some_and(|board| slower.contains(board)) {
+        let (role, why) = if board.is_some_and(|board| slower.contains(board)) {
             let why = "of the rails' kind, but its boards are slower: another use";
-            decide(roles, port, Role::Other, why);
-        } else if port.kind().fits(best) {
+            (Role::Other, why.to_string())
+        } else if port.kind().fits(best) || odd.contains(&port.key) {
             let why =
                 format!("one of {count} alike ({driver} {model}, {told}), the most bandwidth here");
-            decide(roles, port, Role::Rail, why);
+            (Role::Rail, why)
         } else {
             let why = format!("less bandwidth than the {count} of {driver} {model}");
-            decide(roles, port, Role::Other, why);
-        }
+            (Role::Other, why)
+        };
+        decide(roles, port, role, why);
     }
+}
+
+/// Ports that are of the rails' board and in another mode: one or two, where three or more rails are of it.
+/// Not those of a card by which the node is reached.
+fn in_another_mode<'a>(
+    ports: &'a [Port<'_>],
+    rails: &Kind<'_>,
+    carriers: &[Port<'_>],
+) -> BTreeSet<&'a PortKey> {
+    let board = |of: &Port<'_>| of.device.board_id.clone();
+    let is_odd = |port: &&Port<'a>| {
+        let (kind, card) = (port.kind(), port.card());
+        let of_rails = |rail: &&Port<'_>| rail.kind().fits(rails) && board(rail) == board(port);
+        let differs = kind.is_complete() && kind.is_of_make(rails) && !kind.fits(rails);
+        (differs && board(port).is_some() && port.device.function == Function::Physical)
+            && carriers.iter().all(|of| of.card() != card)
+            && ports.iter().filter(of_rails).count() >= 3
+    };
+    let odd = ports.iter().filter(is_odd).map(|port| &port.key);
+    let odd: BTreeSet<&PortKey> = odd.collect();
+    Some(odd).filter(|odd| odd.len() <= 2).unwrap_or_default()
 }
 
 /// Boards of one kind, two or more and fewer than half, that were up and never as fast as the rest:

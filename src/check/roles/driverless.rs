@@ -18,7 +18,7 @@ pub(super) fn in_a_rails_place(pci: Option<&PciFacts>) -> Vec<&BareNic> {
 /// InfiniBand there is.
 pub(super) fn hold_the_fabric(bare: &[&BareNic], ports: &[Port<'_>], guest: bool) -> bool {
     let near = |nic: &BareNic| nic.distances.values().any(|distance| is_near(*distance));
-    let is_ethernet = |port: &Port<'_>| port.port.link_layer == LinkLayer::Ethernet;
+    let is_ethernet = |port: &Port<'_>| port.layer == LinkLayer::Ethernet;
     let only_ethernet = ports.iter().all(is_ethernet);
     let ours = |nic: &BareNic| nic.is_infiniband() && !gives_away(nic.driver.as_deref());
     (!guest && bare.iter().any(|nic| near(nic)))

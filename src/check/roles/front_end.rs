@@ -3,6 +3,7 @@
 use super::pcie_affinity::is_near;
 use super::{Port, Role, Roles, decide, without};
 use crate::observe::fabric::SeenFabric;
+use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{Function, LinkLayer};
 use crate::units::DeviceKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,31 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More interfaces with a default route than this, and the route does not tell a management NIC
 /// from a rail (each RoCE rail got one by DHCP). As many ports of a virtual switch may carry its.
 const MAX_ROUTES: usize = 2;
+
+/// GPUs that are sold with NICs on their board or tray, and BlueFields for the rest: GB200, GB300, B300.
+const GPUS_WITH_NICS: &[&str] = &["10de:2941", "10de:31c2", "10de:31c3", "10de:3182"];
+
+/// Whether it is a whole machine with such GPUs.
+pub(in crate::check) fn is_sold_with_nics(pci: &PciFacts) -> bool {
+    let mut gpus = pci.gpu_functions();
+    !pci.virtual_machine && gpus.any(|(_, gpu)| GPUS_WITH_NICS.contains(&gpu.id.as_str()))
+}
+
+/// Leaves out BlueFields of machines whose rails are other NICs, also where these are gone or cannot be
+/// read. With a card for each GPU they may be the rails.
+pub(super) fn without_bluefields<'p>(
+    ports: Vec<Port<'p>>,
+    pci: Option<&PciFacts>,
+    roles: &mut Roles,
+) -> Vec<Port<'p>> {
+    let of_bluefield = |id: &String| id.starts_with("15b3:a2d");
+    let is_bluefield = |port: &Port<'p>| port.device.pci_id.as_ref().is_some_and(of_bluefield);
+    let bluefields = ports.iter().filter(|port| is_bluefield(port));
+    let cards: BTreeSet<String> = bluefields.map(Port::card).collect();
+    let few = pci.is_some_and(|pci| is_sold_with_nics(pci) && cards.len() < pci.gpus.len());
+    let why = "BlueField of a machine whose rails are other NICs";
+    without(ports, |port| few && is_bluefield(port), why, roles)
+}
 
 /// Where default routes go.
 pub(super) struct Routes<'a> {
@@ -78,7 +104,7 @@ impl<'a> Routes<'a> {
         let candidates = || ports.iter().filter(|port| !told.contains_key(&port.key));
         let cards: BTreeSet<String> = candidates().map(Port::card).collect();
         let sister = |port: &Port<'p>| {
-            port.port.link_layer == LinkLayer::Ethernet
+            port.layer == LinkLayer::Ethernet
                 && !self.near_a_gpu(port)
                 && (carriers.iter())
                     .any(|of| of.card() == port.card() && of.kind().fits(&port.kind()))

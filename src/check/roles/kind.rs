@@ -5,7 +5,7 @@
 //! several batches.
 
 use super::Port;
-use crate::observe::rdma::{LinkLayer, RdmaDevice, RdmaPort};
+use crate::observe::rdma::{LinkLayer, RdmaDevice};
 use std::borrow::Cow;
 
 /// Known facts about a NIC's make and use.
@@ -21,27 +21,31 @@ pub struct Kind<'a> {
 
 impl<'a> Kind<'a> {
     /// The kind of a port.
-    pub fn of(device: &'a RdmaDevice, port: &RdmaPort) -> Self {
+    pub fn of(device: &'a RdmaDevice, link_layer: LinkLayer) -> Self {
         Kind {
             driver: driver(device),
             model: model(device),
-            link_layer: layer(device, port),
+            link_layer: layer(device, link_layer),
         }
     }
 
     /// Whether two may be one: nothing that is known of both differs.
     pub fn fits(&self, other: &Kind<'_>) -> bool {
-        fn fits<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
-            a.is_none() || b.is_none() || a == b
-        }
-        fits(self.driver, other.driver)
-            && fits(self.model.as_deref(), other.model.as_deref())
-            && fits(self.link_layer, other.link_layer)
+        self.is_of_make(other) && fits(self.link_layer, other.link_layer)
     }
 
-    fn is_complete(&self) -> bool {
+    /// The same, whichever link layer they are set to.
+    pub(super) fn is_of_make(&self, other: &Kind<'_>) -> bool {
+        fits(self.driver, other.driver) && fits(self.model.as_deref(), other.model.as_deref())
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
         self.driver.is_some() && self.model.is_some() && self.link_layer.is_some()
     }
+}
+
+fn fits<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+    a.is_none() || b.is_none() || a == b
 }
 
 /// The bound driver, where it is known.
@@ -55,9 +59,9 @@ pub fn may_be_gvnic(device: &RdmaDevice) -> bool {
 }
 
 /// The link layer, where it was read or, as with EFA, there is none.
-pub fn layer(device: &RdmaDevice, port: &RdmaPort) -> Option<LinkLayer> {
+pub fn layer(device: &RdmaDevice, layer: LinkLayer) -> Option<LinkLayer> {
     let layerless = device.driver.starts_with("efa");
-    Some(port.link_layer).filter(|layer| layerless || *layer != LinkLayer::Unspecified)
+    Some(layer).filter(|layer| layerless || *layer != LinkLayer::Unspecified)
 }
 
 /// The link layer, for people; none where it was not read.
@@ -86,12 +90,12 @@ pub fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The kinds there are among ports: of which everything is known, unless there are none of these.
+/// The kinds there are among ports: of which everything is known, and those that may be none of them.
 pub(super) fn kinds<'a>(ports: &[Port<'a>]) -> Vec<Kind<'a>> {
     let mut kinds: Vec<Kind<'a>> = ports.iter().map(Port::kind).collect();
-    if kinds.iter().any(Kind::is_complete) {
-        kinds.retain(Kind::is_complete);
-    }
+    let complete = kinds.iter().filter(|kind| kind.is_complete()).cloned();
+    let complete: Vec<Kind<'a>> = complete.collect();
+    kinds.retain(|kind| kind.is_complete() || !complete.iter().any(|known| known.fits(kind)));
     kinds.sort();
     kinds.dedup();
     kinds

@@ -222,7 +222,7 @@ fn nics_without_an_rdma_device() {
     let tree = TestTree::new();
     tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
     for (bdf, id, class) in [
-        // A second function of a card that has an RDMA device: a leg of a bond.
+        // A second function of a card that has an RDMA device.
         ("0000:19:00.1", ("15b3", "1021"), "0x020700"),
         ("0000:1a:00.0", ("15b3", "1021"), "0x020700"),
         ("0000:1b:00.0", ("14e4", "1760"), "0x020000"),
@@ -261,10 +261,24 @@ fn nics_without_an_rdma_device() {
     let alone = "0000:19:00.3";
     assert_eq!(
         told,
-        ["0000:19:00.2", alone, "0000:1a:00.0", "0000:1b:00.0"]
+        [
+            "0000:19:00.1",
+            "0000:19:00.2",
+            alone,
+            "0000:1a:00.0",
+            "0000:1b:00.0"
+        ]
     );
     tree.dir("sys/class/net/ens9/master/bonding");
     assert!(!bare().contains_key(alone));
+    // Without an interface it is a leg where the card's RDMA device has none either, or a bonded one.
+    let leg = "0000:19:00.1";
+    assert!(bare().contains_key(leg));
+    tree.dir("sys/class/net/ibs1/master/bonding");
+    assert!(!bare().contains_key(leg));
+    tree.remove("sys/class/net/ibs1/master");
+    tree.remove("sys/bus/pci/devices/0000:19:00.0/net/ibs1");
+    assert!(!bare().contains_key(leg));
     let nic = &found["0000:1a:00.0"];
     assert_eq!(
         (nic.id.as_str(), nic.class.as_str(), nic.driver.as_deref()),
