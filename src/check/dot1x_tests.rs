@@ -46,6 +46,7 @@ fn node(answering: usize) -> Node {
 }
 
 const FAILING: &str = "mlx5_3/1 PortNotAuthenticated Failing Verdict";
+const UNKNOWN: &str = "mlx5_3/1 PortNotAuthenticated Unknown Verdict";
 const NOTICE: &str = "mlx5_3/1 PortNotAuthenticated Degraded Notice";
 
 #[test]
@@ -68,9 +69,15 @@ fn what_supplicants_say() {
             "refused, and alone in it",
             0,
             Reading::Value(held()),
+            UNKNOWN,
+        ),
+        ("too few others", 1, Reading::Value(held()), UNKNOWN),
+        (
+            "unanswered, and too few others",
+            1,
+            Reading::Value(asking()),
             NOTICE,
         ),
-        ("too few others", 1, Reading::Value(held()), NOTICE),
         (
             "no word of the port",
             8,
@@ -159,7 +166,7 @@ fn a_port_without_a_supplicant_is_not_evidence() {
     node.tick(30);
     set(&mut node, 3, Reading::Value(held()));
     node.tick(30);
-    assert_eq!(node.told(&CHECK), [NOTICE]);
+    assert_eq!(node.told(&CHECK), [UNKNOWN]);
 }
 
 #[test]
