@@ -15,7 +15,7 @@ use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::check::profile::{Profile, Sure};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
-use crate::observe::remembered::Seen;
+use crate::observe::remembered::{LINK_LAYER, Seen};
 use serde::Serialize;
 
 /// Where an expectation comes from, in the order in which the sources are asked.
@@ -36,8 +36,6 @@ pub enum Because {
 pub const UP: &str = "up";
 /// A rail, or a NIC that could be one, in the memory: up or not.
 pub const RAIL: &str = "rail";
-/// The link layer's number, in the memory: the first one that stood.
-pub const LINK_LAYER: &str = "link_layer";
 /// Part and attribute of the memory: how many GPUs were on the bus. Not which ones, as a card that is
 /// added may renumber them.
 pub const GPUS: &str = "gpus";

@@ -2,8 +2,8 @@
 
 use super::dot1x;
 use super::expected::{
-    Attribute, BUT_PEERS, Because, LINK_LAYER, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources,
-    UP, majority, remembered,
+    Attribute, BUT_PEERS, Because, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources, UP, majority,
+    remembered,
 };
 use super::nic_kernel::is_resetting;
 use super::peers;
@@ -14,6 +14,7 @@ use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
+use crate::observe::remembered::LINK_LAYER;
 use crate::units::{Millis, PortKey, span_text};
 use std::time::Duration;
 

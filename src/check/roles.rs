@@ -34,13 +34,13 @@ mod gvnic;
 pub mod kind;
 pub(super) mod pcie_affinity;
 
-use super::expected::LINK_LAYER;
 use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::history::History;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, is_guid_set};
 use crate::observe::reading::Reading;
+use crate::observe::remembered::LINK_LAYER;
 use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::section;
 use crate::units::{DeviceKey, PortKey};
@@ -183,9 +183,13 @@ impl<'a> Port<'a> {
             let mut known = [LinkLayer::Infiniband, LinkLayer::Ethernet].into_iter();
             let layer = known.find(|layer| Some(*layer as u64) == was);
             let layer = layer.unwrap_or(port.link_layer);
-            #[rustfmt::skip]
-            let port = Port { key, seen, device, port, layer };
-            port
+            Port {
+                key,
+                seen,
+                device,
+                port,
+                layer,
+            }
         })
     }
 

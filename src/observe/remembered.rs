@@ -15,6 +15,9 @@ const MAX_PARTS: usize = 256;
 /// The rate of a rail in bit/s, as an attribute.
 pub const RATE: &str = "rate";
 
+/// The link layer's number of a rail, as an attribute: the first one that stood.
+pub const LINK_LAYER: &str = "link_layer";
+
 /// The best values of a machine's parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
