@@ -415,11 +415,11 @@ fn rails_that_hang_off_the_processors() {
             "WrongLinkLayer",
         ),
         (
-            "wrong mode, active",
+            "storage on a card of the rails' model",
             "gb200",
             &|t| t.put(t.port("mlx5_4", 1).join("link_layer"), "Ethernet"),
-            "unready",
-            "WrongLinkLayer",
+            "ready",
+            "",
         ),
         (
             "of RoCE",

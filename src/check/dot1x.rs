@@ -37,9 +37,12 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
         .with("method", facts.method.as_deref())
         .with("evidence", evidence);
     candidate.remedy = candidate.remedy.replace(SOME_INTERFACE, name);
-    // Most rails may be shut out at once: the node has one certificate.
+    // Most rails may be shut out at once: the node has one certificate. Where no method was chosen, a switch
+    // that asks nobody is as likely.
     match evidence {
-        None if port.rail && facts.failed() => candidate.status = Status::Unknown,
+        None if port.rail && facts.failed() && facts.method.is_some() => {
+            candidate.status = Status::Unknown
+        }
         None => (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice),
         Some(_) => {}
     }

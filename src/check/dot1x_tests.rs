@@ -73,6 +73,15 @@ fn what_supplicants_say() {
         ),
         ("too few others", 1, Reading::Value(held()), UNKNOWN),
         (
+            "given up, and too few others",
+            1,
+            Reading::Value(Dot1xFacts {
+                method: None,
+                ..held()
+            }),
+            NOTICE,
+        ),
+        (
             "unanswered, and too few others",
             1,
             Reading::Value(asking()),

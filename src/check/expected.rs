@@ -216,15 +216,18 @@ impl Row {
 impl OfRails<'_, '_> {
     /// The values of the rails that are like one, that one with them.
     pub fn of_peers(&self, port: &PortView<'_>) -> Vec<u64> {
-        let is_peer = |other: &PortView<'_>| other.key != port.key && peers::alike(port, other);
-        let alone = self.row.sisters && !self.values.iter().any(|(other, _)| is_peer(other));
-        let alike = if alone {
-            peers::alike_on_one_card
-        } else {
-            peers::alike
+        let alike = match self.row.sisters && self.is_alone(port) {
+            true => peers::alike_on_one_card,
+            false => peers::alike,
         };
         let alike = self.values.iter().filter(|(other, _)| alike(port, other));
         alike.map(|(_, value)| *value).collect()
+    }
+
+    /// Whether no other rail is like one. The other port of its card may be meant for something else.
+    fn is_alone(&self, port: &PortView<'_>) -> bool {
+        let is_peer = |other: &PortView<'_>| other.key != port.key && peers::alike(port, other);
+        !self.values.iter().any(|(other, _)| is_peer(other))
     }
 
     /// What a port falls short of, if its value is observed and expected to be higher.
@@ -245,7 +248,8 @@ impl OfRails<'_, '_> {
             configured: said.configured.filter(|_| port.rail),
             shape: said.shape.filter(of_rail),
             remembered: remembered(context, port, row.of.name).max(said.remembered),
-            peers: (peers.flatten()).map(|(value, proof)| (value, proof && sure_of_role())),
+            peers: (peers.flatten())
+                .map(|(value, proof)| (value, proof && sure_of_role() && !self.is_alone(port))),
         };
         (row.of).shortfall(observed, (row.enough)(context), &sources)
     }

@@ -157,7 +157,7 @@ mod tests {
         for (gbps, cards, want) in [
             (200, 1, vec![]),
             (150, 1, vec!["mlx5_1/1 RateBelowPeers Degraded Notice"]),
-            (25, 1, vec!["mlx5_1/1 RateBelowPeers Degraded Verdict"]),
+            (25, 1, vec!["mlx5_1/1 RateBelowPeers Degraded Notice"]),
             // The second ports are held against each other.
             (25, 2, vec![]),
         ] {

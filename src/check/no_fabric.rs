@@ -65,8 +65,12 @@ fn bus_has_none(context: &Context<'_>) -> bool {
     let undriven = (pci.rdma_capable.value())
         .is_some_and(|capable| (capable.values()).all(|nic| azure && !nic.is_infiniband()));
     let gvnics = devices.value.iter().filter(|device| device.is_gvnic());
-    // A3 High and Mega have five and nine.
-    let few_gvnics = gvnics.count() < if pci.gpus.is_empty() { 5 } else { 2 };
+    // A3 High and Mega have five and nine, also while their GPUs are gone.
+    let is_known = (context.profile).is_some_and(|profile| profile.instance_type.is_some());
+    let few_gvnics = match (pci.gpus.is_empty(), gvnics.count()) {
+        (false, count) => count < 2,
+        (true, count) => count < 5 || is_known,
+    };
     let fabric = |device: &RdmaDevice| {
         let ethernet = |layer| layer == LinkLayer::Ethernet;
         let front_end = azure && device.ports.iter().all(|port| ethernet(port.link_layer));

@@ -59,6 +59,7 @@ fn away_from_gpus_one_or_two_of_most_in_another_mode_are_rails() {
         let mut node = gb200();
         for n in which {
             node.devices[*n].device.ports[0].link_layer = LinkLayer::Ethernet;
+            node.devices[*n].up = false;
         }
         bend(&mut node);
         node.rails()
@@ -68,8 +69,14 @@ fn away_from_gpus_one_or_two_of_most_in_another_mode_are_rails() {
         names("mlx5_0 mlx5_1 mlx5_4 mlx5_5"),
         names("mlx5_0 mlx5_1 mlx5_4"),
     );
-    let rows: [(&str, &[usize], Bend, Vec<String>); 6] = [
+    let rows: [(&str, &[usize], Bend, Vec<String>); 7] = [
         ("one", &[5], |_| {}, all),
+        (
+            "one that is up so",
+            &[5],
+            |node| node.devices[5].up = true,
+            others.clone(),
+        ),
         ("half: a design", &[4, 5], |_| {}, names("mlx5_0 mlx5_1")),
         ("in a guest", &[5], |node| node.guest = true, others.clone()),
         (

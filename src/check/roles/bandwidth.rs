@@ -48,7 +48,9 @@ pub(super) fn by_bandwidth(
     let model = best.model.as_deref().unwrap_or("unknown model");
     let told = rate.map_or("never seen up".to_string(), |rate| format!("at {rate}"));
     let slower = slower_boards(ports, best, history);
-    let odd = carriers.map_or(BTreeSet::new(), |of| in_another_mode(ports, best, of));
+    let odd = carriers.map_or(BTreeSet::new(), |of| {
+        in_another_mode(ports, best, (history, of))
+    });
     for port in ports {
         let board = port.device.board_id.as_deref();
         let (role, why) = if board.is_some_and(|board| slower.contains(board)) {
@@ -67,11 +69,11 @@ pub(super) fn by_bandwidth(
 }
 
 /// Ports that are of the rails' board and in another mode: one or two, where three or more rails are of it.
-/// Not those of a card by which the node is reached.
+/// Not those that were up in theirs, which is meant then, nor those of a card by which the node is reached.
 fn in_another_mode<'a>(
     ports: &'a [Port<'_>],
     rails: &Kind<'_>,
-    carriers: &[Port<'_>],
+    (history, carriers): (&History, &[Port<'_>]),
 ) -> BTreeSet<&'a PortKey> {
     let board = |of: &Port<'_>| of.device.board_id.clone();
     let is_odd = |port: &&Port<'a>| {
@@ -79,6 +81,7 @@ fn in_another_mode<'a>(
         let of_rails = |rail: &&Port<'_>| rail.kind().fits(rails) && board(rail) == board(port);
         let differs = kind.is_complete() && kind.is_of_make(rails) && !kind.fits(rails);
         (differs && board(port).is_some() && port.device.function == Function::Physical)
+            && best_rate(port, history).is_none()
             && carriers.iter().all(|of| of.card() != card)
             && ports.iter().filter(of_rails).count() >= 3
     };

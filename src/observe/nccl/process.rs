@@ -61,6 +61,8 @@ pub struct Process {
     pub socket_begun: bool,
     /// Interfaces of NCCL's own TCP were printed; up to 2.4.7 the bootstrap does so in every run.
     pub socket_listed: bool,
+    /// The network that NCCL_NET names is missing.
+    pub net_missing: bool,
     /// It found no network plugin.
     pub no_plugin: bool,
     /// A setting names a plugin, and it was not found.
@@ -171,6 +173,9 @@ impl Process {
 
     /// The net that it uses, by the best evidence.
     pub fn net(&self) -> Option<Net> {
+        if self.net_missing {
+            return self.chosen;
+        }
         let by_lines = [
             (self.fast_socket, Net::FastSocket),
             (self.speaks.is_some(), self.speaks.unwrap_or(Net::Other)),

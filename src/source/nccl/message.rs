@@ -132,12 +132,15 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
     // Sentences mention settings, too; a printed setting follows nothing, or only such words, numbers,
     // times and tags.
     let last = last_word(before);
+    let is_word = |word: &str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_lowercase());
     let listed = last.is_empty()
         || among(WORDS, last)
         || before.trim() == "set"
         || before.ends_with(':')
         || last.contains('=')
-        || last.contains(|c: char| c.is_ascii_digit()) && !last.ends_with([')', '.'])
+        || (last.contains(|c: char| c.is_ascii_digit())
+            && !last.ends_with([')', '.'])
+            && !before.split_whitespace().any(is_word))
         || (last.trim_end_matches(':'))
             .ends_with(['"', '\'', '{', ',', '$', '#', '>', '(', '[', ']', ';']);
     let value = value.trim_start().trim_start_matches(quote);

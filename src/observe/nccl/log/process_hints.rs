@@ -21,7 +21,7 @@ impl NcclLog {
             // The job fails: it falls back to nothing.
             Failure::NetworkMissing => {
                 process.chosen = None;
-                (process.socket_begun, process.socket_listed) = (false, false);
+                process.net_missing = true;
             }
             Failure::IbError | Failure::Memlock if text.contains("NET/OFI") => process.ofi = true,
             Failure::IbError

@@ -157,7 +157,9 @@ fn net(rest: &str) -> Option<Event<'_>> {
             Some(Event::IbDevices(said))
         }
         // Its name is `qp_num` since 2.30.
-        "IB" if said.contains(" qpn ") || said.contains(" qp_num ") => queue_pair(said),
+        "IB" if said.contains(" mtu ") && (said.contains(" qpn ") || said.contains(" qp_num ")) => {
+            queue_pair(said)
+        }
         "IB" => by_start(IB, said),
         "Socket" => {
             let list = said.strip_prefix("Using ")?;

@@ -785,6 +785,7 @@ fn lines_without_the_mark() {
             None,
         ),
         ("please set NCCL_IB_DISABLE=1", None),
+        ("If you use RTX 4090: NCCL_IB_DISABLE=1 must be set", None),
         ("1) NCCL_IB_DISABLE=1", None),
         ("the NCCL_IB_DISABLE 1", None),
         (
