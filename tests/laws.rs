@@ -346,7 +346,8 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 }
             }
         }
-        Worse::NotAuthenticated => {
+        // No virtual NIC has a supplicant.
+        Worse::NotAuthenticated if !device.is_gvnic() => {
             // One only: nothing remembers here that the others were let in, so that most rails must show it.
             let is_out = |of: &Stamped<Reading<Dot1xFacts>>| {
                 of.value
@@ -456,7 +457,11 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 }
             }
         }
-        Worse::LinkInit | Worse::NoLid | Worse::NoPartition | Worse::WrongMode => {}
+        Worse::LinkInit
+        | Worse::NoLid
+        | Worse::NoPartition
+        | Worse::WrongMode
+        | Worse::NotAuthenticated => {}
     }
 }
 

@@ -39,7 +39,7 @@ fn until<T>(wanted: impl Fn() -> Result<T, String>) -> T {
 }
 
 const FAILING: &str = "mlx5_3/1 PortNotAuthenticated failing verdict";
-const NOTICE: &str = "mlx5_3/1 PortNotAuthenticated degraded notice";
+const UNKNOWN: &str = "mlx5_3/1 PortNotAuthenticated unknown verdict";
 
 #[test]
 fn let_in_and_shut_out_later() {
@@ -132,10 +132,10 @@ fn let_in_and_shut_out_later() {
 #[test]
 fn never_let_in() {
     let bench = Bench::new("wrong");
-    // Alone it moves no verdict: the switch may ask nobody.
+    // Alone it does not say that the port should be let in.
     let said = bench.until("false HELD FAILURE");
-    assert_eq!(said.told(), [NOTICE]);
-    assert_eq!(said.0["state"], "ready", "{}", said.0["findings"]);
+    assert_eq!(said.told(), [UNKNOWN]);
+    assert_eq!(said.0["state"], "unknown", "{}", said.0["findings"]);
     bench.others_are_authorized();
     let said = bench.until("false HELD FAILURE");
     assert_eq!(said.told(), [FAILING]);
@@ -243,5 +243,5 @@ fn the_agent_waits_and_remembers() {
     // Over its restart, too, and not without what it wrote down.
     let said = bench.until_seen("false HELD FAILURE", || bench.look_with(&state));
     assert_eq!(said.told(), [FAILING]);
-    assert_eq!(bench.until("false HELD FAILURE").told(), [NOTICE]);
+    assert_eq!(bench.until("false HELD FAILURE").told(), [UNKNOWN]);
 }
