@@ -99,10 +99,12 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         };
         // PFC that was switched off takes the statistic with it.
         let share = share(track).filter(|_| track.last_at().as_ref() == read_at)?;
-        let (reason, raise_after) = match share {
-            share if share > policy.storm => ("PfcStorm", policy.storm_raise_after),
-            share if share > policy.pressure => ("PfcPressure", policy.pressure_raise_after),
-            _ => return None,
+        let (reason, raise_after) = if share > policy.storm {
+            ("PfcStorm", policy.storm_raise_after)
+        } else if share > policy.pressure {
+            ("PfcPressure", policy.pressure_raise_after)
+        } else {
+            return None;
         };
         // Clocks differ a little, and an interface may pause for its priorities at once.
         let share = share.min(1.0);

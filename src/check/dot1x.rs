@@ -37,8 +37,8 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
         .with("method", facts.method.as_deref())
         .with("evidence", evidence);
     candidate.remedy = candidate.remedy.replace(SOME_INTERFACE, name);
-    // Most rails may be shut out at once: the node has one certificate. Where no method was chosen, a switch
-    // that asks nobody is as likely.
+    // A node has one certificate, so all rails may be refused at once. If no method was chosen, the switch may
+    // not use 802.1X at all.
     match evidence {
         None if port.rail && facts.failed() && facts.method.is_some() => {
             candidate.status = Status::Unknown
@@ -49,17 +49,14 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     Some(candidate)
 }
 
-/// What a supplicant said stands this long where none can be found: the agent sees those that were started
-/// since then only in another mount, and there may never be one again.
+/// How long a supplicant's last answer stands once no socket can be found. If the directory was made again,
+/// the agent's mount does not show it; if 802.1X was switched off, no supplicant comes back.
 const LAST_WORD: Duration = Duration::from_secs(3600);
 
 /// Whether the port's supplicant cannot be asked just now.
 pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
-    let Some(health) = context
-        .snapshot
-        .health("dot1x", "")
-        .filter(|health| health.fails())
-    else {
+    let health = context.snapshot.health("dot1x", "");
+    let Some(health) = health.filter(|health| health.fails()) else {
         return false;
     };
     let told = &context.snapshot.dot1x;

@@ -307,7 +307,7 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
         let mut found: Vec<_> = found.map(|of| for_the_provider(context, of)).collect();
         found.sort_by(|a, b| (&a.key, a.reason, rank(b)).cmp(&(&b.key, b.reason, rank(a))));
         found.dedup_by(|next, kept| (&next.key, next.reason) == (&kept.key, kept.reason));
-        // Where something cannot be seen is no storm, and what is seen must not hide it.
+        // The bound is for findings: dropping an unseen one would clear what it holds.
         let (mut seen, unseen): (Vec<_>, Vec<_>) = found.into_iter().partition(|of| !of.unseen);
         if seen.len() > MAX_CANDIDATES_PER_CHECK {
             seen.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
