@@ -93,15 +93,16 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if log.channels.ring_closes() {
         return Some(false);
     }
-    let is_alone = has_whole_ring(log) && hosts.printing == 1 && spans.is_empty();
+    let is_alone = spans.is_empty() && has_whole_ring(log, hosts.printing == 1);
     is_alone.then_some(false)
 }
 
-/// Whether every rank of the longest ring is in view.
-fn has_whole_ring(log: &NcclLog) -> bool {
+/// Whether every rank of the longest ring is joined to rank 0 inside the node, or is in view on one host.
+fn has_whole_ring(log: &NcclLog, one_host: bool) -> bool {
     log.ring_ranks.is_some_and(|ranks| {
         let seen = log.channels.places.keys().filter(|rank| **rank < ranks);
-        !log.channels.mixed && u32::try_from(seen.count()).is_ok_and(|seen| seen == ranks)
+        let seen = one_host && u32::try_from(seen.count()).is_ok_and(|seen| seen == ranks);
+        !log.channels.mixed && (seen || log.channels.joins(ranks))
     })
 }
 
@@ -140,12 +141,13 @@ fn shifted(numbers: impl Iterator<Item = (u32, u32)>) -> bool {
     proven
 }
 
-/// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: two or more without a gap.
+/// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: without a gap or other ranks.
 fn tests_cover(log: &NcclLog) -> bool {
-    let ranks = log.test_ranks.len();
+    let ranks = u32::try_from(log.test_ranks.len());
     let whole = log.test_ranks.keys().zip(0..).all(|(rank, at)| *rank == at);
     let widest = log.groups.keys().map(|key| key.nranks).max();
-    whole && ranks > 1 && widest.is_none_or(|widest| u32::try_from(ranks) == Ok(widest))
+    let others = log.channels.highest() >= log.test_ranks.keys().max().map(|rank| rank + 1);
+    whole && !others && widest.is_none_or(|widest| ranks == Ok(widest))
 }
 
 /// Whether one communicator spans nodes.
@@ -160,7 +162,7 @@ pub(super) fn group_span(
     }
     // Without an id, two communicators of the same size look like one.
     let one = !group.mixed || key.id != 0;
-    if one && !hosts.share_gpus && group.same_bus() {
+    if one && !hosts.share_gpus && group.same_bus(key.id != 0) {
         return Some(true);
     }
     if group.channels.shares_devices() || group.channels.crosses() == Some(true) {
@@ -174,13 +176,14 @@ pub(super) fn group_span(
     let names = group.hosts().map(|host| hosts.representative(host));
     let mut names: BTreeSet<u32> = names.collect();
     // A line that lost its prefix may be of any host.
-    let torn = names.len() > 1 && hosts.nameless.is_some_and(|host| names.remove(&host));
+    let torn = hosts.nameless.is_some_and(|host| names.remove(&host));
     let several = names.len() > 1;
     if several && one {
         return Some(true);
     }
     let all_here = !torn && u32::try_from(group.seats.len()) == Ok(key.nranks);
-    (all_here && !several && !hosts.share_names).then_some(false)
+    let joined = one && group.channels.joins(key.nranks);
+    (joined || all_here && !several && !hosts.share_names).then_some(false)
 }
 
 /// Hosts, without duplicates: processes that share a pipe start in the middle of each other's lines, so

@@ -179,6 +179,81 @@ fn what_spans_nodes() {
             Some(false),
         ),
         (
+            "shared memory joins all ranks, of which one prints",
+            "n1:10:20 [0] NCCL INFO NET/IB : No device found.
+             n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO Channel 00/02 :    0   1
+             n1:10:20 [0] NCCL INFO Channel 00 : 0[1000] -> 1[5000] via SHM/direct/direct",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "the same, of a communicator",
+            "n1:10:20 [0] NCCL INFO Using network IB
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/IPC
+             n1:10:20 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x5 - Init COMPLETE",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "it joins two of four",
+            "n1:10:20 [0] NCCL INFO Using network IB
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/IPC
+             n1:10:20 [0] NCCL INFO comm 0x1 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 1000 commId 0x5 - Init COMPLETE",
+            No,
+            Network::IbOrRoce,
+            None,
+        ),
+        (
+            "a line of the first channel is torn",
+            "n1:10:20 [0] NCCL INFO Channel 09/0 : 0[0] -> 1[1] via P2P/CUMEM
+             n1:11:21 [1] NCCL INFO Channel 09/0 : 1[1] -> 2[2] via P2P/CUMEM
+             n1:10:20 [0] NCCL INFO Channel 10/0 : 0[0] -> 1[1] via P2P/CUMEM
+             n1:11:21 [1] NCCL INFO Channel 10/0 : 1[1] -> 2[2] via P2P/CUMEM
+             n1:12:22 [2] NCCL INFO Channel 10/0 : 2[2] -> 0[0] via P2P/CUMEM",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "ranks without a host",
+            "[0] NCCL INFO Using network Socket
+             [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init START
+             [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 busId 2000 commId 0x5 - Init START",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "ranks without a host, with GPUs of one address",
+            "[0] NCCL INFO NET/OFI Libfabric provider associates MRs with domains
+             [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init START
+             [0] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init START",
+            No,
+            Network::Ofi,
+            Some(true),
+        ),
+        (
+            "quoted in bold and without it",
+            "**n1:10:20 [0] NCCL INFO Using network Socket**
+             **n1:10:20 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init START
+             n1:11:21 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 busId 2000 commId 0x5 - Init START",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "nccl-tests lists one rank",
+            "> Rank  0 Pid  10 on n1 device  0 [0x21] TITAN RTX
+             > n1:10:10 [0] NCCL INFO NET/IB : No device found.
+             > n1:10:10 [0] NCCL INFO Using network Socket",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
             "nothing shows it",
             "n1:10:20 [0] NCCL INFO NET/IB : No device found.
              n1:10:20 [0] NCCL INFO Using network Socket",
@@ -410,11 +485,55 @@ fn what_was_asked_for() {
     ]);
 }
 
+#[test]
+fn gpudirect_for_some_gpus_is_not_known_for_all() {
+    let of = |distance: &str| {
+        let (word, gpu) = distance.split_once(' ').unwrap();
+        format!(
+            "n1:10:20 [0] NCCL INFO GPU Direct RDMA {word} for GPU {gpu} / HCA 0 (distance 4 <= 4), read 0"
+        )
+    };
+    let (on, off) = (of("Enabled 86000"), of("Disabled 18000"));
+    assert_eq!(verdict(&format!("{on}\n{off}")).gdrdma, None);
+    assert_eq!(verdict(&off).gdrdma, Some(false));
+}
+
 /// One line or a few, without the choice of a network: what they show of the one at work.
 #[test]
 fn a_network_at_work() {
     let ib = Network::IbOrRoce;
     for (lines, fallback, network) in [
+        ("NCCL INFO NET/gIB: IbDev 6 Port 1 qpn 2440 se", No, ib),
+        (
+            "NCCL INFO NET/gIB : Using [0]mlx5_0:1/RoCE",
+            No,
+            Network::Roce,
+        ),
+        (
+            "NCCL INFO NET/gIB : GPU Direct RDMA Enabled for HCA 2 'mlx5_2'",
+            No,
+            ib,
+        ),
+        (
+            "NCCL INFO NET/IB-CAST : Using [0]mlx5_0:1/IB",
+            No,
+            Network::Ib,
+        ),
+        (
+            "NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
+            Unknown,
+            Network::Socket,
+        ),
+        (
+            "NCCL INFO CUDA Dev 0[0], Socket NIC distance :  PHB",
+            Unknown,
+            Network::Socket,
+        ),
+        (
+            "NCCL INFO CUDA Dev 0[0], IB NIC distance :  PIX PHB",
+            No,
+            ib,
+        ),
         (
             "transport/net_ib.cc:88 NCCL WARN NET/IB : Got async event : client reregistration",
             No,

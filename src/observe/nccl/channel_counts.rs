@@ -12,6 +12,9 @@ const MAX_PENDING_PLACES: usize = 64;
 /// Most NICs, and most hops of a ring inside a node.
 const MAX_LOCAL: usize = 64;
 
+/// Most channels whose hops inside the node are kept: a line of one of them may be torn.
+const MAX_RINGS: usize = 4;
+
 /// What an entry of a map of numbers takes, in bytes, with the room that its nodes leave free.
 const PLACE_BYTES: usize = 32;
 
@@ -49,10 +52,9 @@ pub struct ChannelCounts {
     pub hops: BTreeSet<(u32, u32)>,
     /// There were more ranks or hops than are kept.
     pub more: bool,
-    /// Connections of the lowest channel inside the node, to detect a closed ring: by rank, the process
-    /// that printed it and the next rank. The first one counts, since trees follow after rings. `None` if
-    /// processes disagree.
-    ring: Option<(u32, Ring)>,
+    /// Connections inside the node, by channel and rank: the process that printed it and the next rank.
+    /// The first one counts, since trees follow after rings. `None` if processes disagree.
+    rings: BTreeMap<u32, Ring>,
     /// The communicator is not known yet.
     pending: bool,
 }
@@ -135,13 +137,12 @@ impl ChannelCounts {
         }
     }
 
-    /// Adds a connection inside the node to the ring.
+    /// Adds a connection inside the node to its channel's ring.
     fn local(&mut self, channel: u32, (from, to): (u32, u32), printer: Option<Place>) {
-        if self.ring.as_ref().is_none_or(|(known, _)| channel < *known) {
-            self.ring = Some((channel, Ring::new()));
+        if self.rings.len() >= MAX_RINGS && !self.rings.contains_key(&channel) {
+            return;
         }
-        let ring = self.ring.as_mut().filter(|(known, _)| *known == channel);
-        let Some((_, next)) = ring else { return };
+        let next = self.rings.entry(channel).or_default();
         if let Some(known) = next.get_mut(&from) {
             *known = known.filter(|(by, place)| *by == printer || *place == to);
         } else if next.len() < MAX_LOCAL {
@@ -183,16 +184,16 @@ impl ChannelCounts {
             self.hop(*hop);
         }
         self.more |= other.more;
-        if self.ring.is_none() {
-            self.ring.clone_from(&other.ring);
+        if self.rings.is_empty() {
+            self.rings.clone_from(&other.rings);
         }
     }
 
     /// Bytes of memory that it holds, roughly.
     pub(super) fn held(&self) -> usize {
-        let ring = self.ring.as_ref().map_or(0, |(_, ring)| ring.len());
+        let rings: usize = self.rings.values().map(BTreeMap::len).sum();
         let places = self.devices.len() + self.places.len() + self.hops.len() + self.nics.len();
-        (places + 2 * ring + self.over.len()) * PLACE_BYTES
+        (places + 2 * rings + self.over.len()) * PLACE_BYTES
     }
 
     /// Whether two ranks have the same device, so that they are on different hosts, even of the same name.
@@ -254,20 +255,38 @@ impl ChannelCounts {
     /// Whether connections inside the node close a ring of three or more ranks: then all ranks are here.
     /// Two ranks also meet as parent and child of a tree, which says nothing.
     pub fn ring_closes(&self) -> bool {
-        let Some((_, next)) = &self.ring else {
-            return false;
-        };
-        next.keys().any(|start| {
-            let mut at = *start;
+        let closes_at = |next: &Ring, start: u32| {
+            let mut at = start;
             for steps in 1..=next.len() {
                 match next.get(&at) {
-                    Some(Some((_, to))) if to == start => return steps >= 3,
+                    Some(Some((_, to))) if *to == start => return steps >= 3,
                     Some(Some((_, to))) => at = *to,
                     _ => return false,
                 }
             }
             false
-        })
+        };
+        let mut rings = self.rings.values();
+        rings.any(|next| next.keys().any(|start| closes_at(next, *start)))
+    }
+
+    /// Whether connections inside the node join so many ranks, from 0: peer access and shared memory end
+    /// with the host (`hostHash` in `src/transport/p2p.cc`, `shm.cc`).
+    pub fn joins(&self, ranks: u32) -> bool {
+        let hops = || {
+            let hops = self.rings.values().flatten();
+            hops.filter_map(|(from, next)| next.map(|(_, to)| (*from, to)))
+        };
+        let mut joined = BTreeSet::from([0]);
+        let mut before = 0;
+        while std::mem::replace(&mut before, joined.len()) != joined.len() {
+            for (from, to) in hops() {
+                if joined.contains(&from) || joined.contains(&to) {
+                    joined.extend([from, to]);
+                }
+            }
+        }
+        ranks > 1 && (0..ranks).all(|rank| joined.contains(&rank))
     }
 }
 

@@ -21,13 +21,16 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
         return None;
     }
     // RDMA devices speak for themselves. Their names are numbered after the driver (`bnxt_re0`, `efa_0`);
-    // of those that were renamed, but for links, only EFA's command layer is known.
+    // of others only what ib_core says of links is known, and EFA's command layer by udev's names.
     let driver = match (head.split(['.', ' ']).next()?, &words[..]) {
         ("infiniband", [_, name]) => {
             let driver = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
-            Some(driver)
-                .filter(|driver| is_nic(driver))
-                .unwrap_or("efa")
+            let efa = if name.starts_with("rdmap") {
+                "efa"
+            } else {
+                "ib_core"
+            };
+            Some(driver).filter(|driver| is_nic(driver)).unwrap_or(efa)
         }
         (driver, _) => driver,
     };
@@ -96,10 +99,10 @@ pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> O
     if has_cooled(origin) {
         return None;
     }
-    let lists = match driver {
-        "" => PHRASES.drivers.get("mlx5_core")?,
-        driver => PHRASES.drivers.get(driver)?,
-    };
+    // Some lines name only one of mlx5's functions: `mlx5_port_module_event: `.
+    let is_mlx5 = driver.is_empty() || driver.starts_with("mlx5_");
+    let of_mlx5 = || PHRASES.drivers.get("mlx5_core").filter(|_| is_mlx5);
+    let lists = PHRASES.drivers.get(driver).or_else(of_mlx5)?;
     let own = |list| first(PHRASES.notes.get(list)?, &body);
     let common = || {
         let stuck = origin.rest.starts_with("NETDEV WATCHDOG");
@@ -133,8 +136,10 @@ fn event(
 /// differently.
 fn without_site(rest: &str) -> &str {
     let mut body = call_site(rest).unwrap_or(rest);
-    for word in ["INFO: ", "WARN: ", "WARNING: ", "ERR: ", "ERROR: "] {
-        body = body.strip_prefix(word).unwrap_or(body);
+    const WORDS: &str = "INFO|WARN|WARNING|ERR|ERROR|mlx5_pcie_event";
+    let is_word = |(word, _): &(&str, &str)| WORDS.split('|').any(|known| known == *word);
+    if let Some((_, rest)) = body.split_once(": ").filter(is_word) {
+        body = rest;
     }
     call_site(body).unwrap_or(body)
 }

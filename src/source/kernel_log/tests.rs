@@ -35,6 +35,8 @@ nic_power         | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: Port modul
 nic_temperature   | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: temp_warn:196:(pid 0): High temperature on sensors with bit set 0 1
 none              | -                       | mlx5_core 0000:1a:00.0: mlx5_pcie_event:299:(pid 7): PCIe slot advertised sufficient power (75W).
 none              | -                       | mlx5_core 0000:1a:00.0: PCIe slot power capability was not advertised.
+nic_power         | mlx5_core 0000:12:00.0  | mlx5_core 0000:12:00.0: mlx5_pcie_event:299: Detected insufficient power on the PCIe slot (27W).
+nic_power         | -                       | mlx5_core: mlx5_pcie_event: Detected insufficient power on the PCIe slot (15W).
 nic_temperature   | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: Temperature Threshold was reached! Threshold=105 celsius degrees; Current Temperature=106
 nic_temperature   | hfi1 0000:05:00.0       | hfi1 0000:05:00.0: hfi1_0: QSFP cable temperature too high
 nic_temperature   | hfi1 0000:d8:00.0       | hfi1 0000:d8:00.0: hfi1_0: Critical temperature reached! Forcing device into freeze mode!
@@ -70,6 +72,15 @@ nic_health        | -                       | infiniband rdmap16s29: Failed to p
 none              | -                       | infiniband mlx5_0: create_mkey_warn:158:(pid 2): async reg mr failed. status -121
 nic_health        | -                       | infiniband bnxt_re0: QPLIB: cmdq[0x7]=0x3 timedout (120000)msec
 none              | -                       | infiniband bnxt_re0: Couldn't start port
+none              | -                       | infiniband mlx5_0: Wait for completion (polling) timeout
+none              | -                       | infiniband mlx5_bond_0: Admin queue is closed
+nic_health        | bnxt_en 0000:82:00.0    | bnxt_en 0000:82:00.0: QPLIB: cmdq[0x8]=0xf status 0x3
+nic_health        | bnxt_en 0000:19:00.0    | bnxt_en 0000:19:00.0: QPLIB: cmdq[0x0]=0x3 send failed
+nic_health        | bnxt_en 0000:01:09.0    | bnxt_en 0000:01:09.0 s1p1: hwrm_ring_free type 1 failed. rc:fffffff0 err:0
+nic_health        | mlx5_core 0000:c4:00.0  | mlx5_core 0000:c4:00.0: mlx5_health_try_recover:343: health recovery flow aborted, PCI reads still not working
+nic_health        | mlx5_core 0000:c4:00.0  | mlx5_core 0000:c4:00.0: poll_health:803: Fatal error 1 detected
+nic_health        | -                       | mlx5_cmd_out_err:838: ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2)
+nic_health        | -                       | mlx5_port_module_event: Port module event[error]: module 0, Cable error, Low Signal
 nic_health        | mana 7870:00:00.0       | mana 7870:00:00.0: HWC: Request timed out!
 "#;
 

@@ -131,13 +131,15 @@ pub fn origin(line: &str) -> Option<Origin<'_>> {
     Some(of(driver, Some(address), rest.trim_start()))
 }
 
-/// What follows mlx5's `function:line:(pid N): `, in any of its ages: `bdf:function:line:…` too.
+/// What follows mlx5's `function:line:(pid N): `, in any of its ages: `bdf:function:line:…` and
+/// `function:line: ` too.
 pub fn call_site(s: &str) -> Option<&str> {
-    let (site, rest) = s.split_once(":(pid ")?;
+    let (site, rest) = match s.split_once(":(pid ") {
+        Some((site, rest)) => (site, take_u32(rest)?.1.strip_prefix("):")?),
+        None => s.split_once(": ").filter(|(site, _)| site.contains('_'))?,
+    };
     let (_, line_number) = site.rsplit_once(':')?;
     let shape = site.len() <= 80 && !site.contains(' ') && is_digits(line_number);
-    let (_, rest) = take_u32(rest)?;
-    let rest = rest.strip_prefix("):")?;
     shape.then(|| rest.trim_start())
 }
 
@@ -219,6 +221,8 @@ mod tests {
             call_site("0000:03:00.0:handle_hca_cap:438:(pid 6016): x"),
             Some("x")
         );
+        assert_eq!(call_site("poll_health:825: x: y"), Some("x: y"));
+        assert_eq!(call_site("eth0:1: x"), None);
         assert_eq!(call_site("a b:1:(pid 3): x"), None);
         assert_eq!(call_site("a:b:(pid 3): x"), None);
     }

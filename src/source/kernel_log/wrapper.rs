@@ -213,7 +213,7 @@ static TOOL: Pattern = Pattern::new(|| {
     let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
     let pod = r"\[pod/.*?\] ";
     pattern(&format!(
-        r#"^(?:[-+<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
+        r#"^(?:[-+*<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
     ))
 });
 
@@ -357,6 +357,7 @@ mod tests {
             "17:[12345.678901] ",
             "    17\t[12345.678901] ",
             "+[12345.678901] ",
+            "* [    5.278293] ",
             "> Sep  9 12:24:31 node-8 kernel: ",
             "< [12345.678901] ",
             "> > Sep  9 12:24:31 node-8 kernel: ",
@@ -367,6 +368,12 @@ mod tests {
             // A relay of syslog.
             "Sep  9 12:24:31 node node kernel: ",
             "Sep  9 12:24:31 10.0.0.7 node-8 kernel: [1.5] ",
+            // Without a time; SONiC, openSUSE, klogd.
+            "node-8 kernel: ",
+            "hostname kernel: ",
+            "Apr  9 21:05:38.106121 node-8 INFO kernel: [10601.214044] ",
+            "<0.4> 2019-07-25 18:19:19 node-8 kernel - - - [127181.795181] ",
+            "Aug 14 11:51:23 node klogd: [   32.195694] ",
             // The journal, field by field; busybox.
             "MESSAGE=",
             "    MESSAGE=",
@@ -478,6 +485,7 @@ mod tests {
             "<14>x",
             "user  :warn  : [1.5] x",
             "n1: user: info: [1.5]: x",
+            "<1.4> healthd: x",
         ] {
             assert_eq!(strip(line, false), None, "{line}");
             assert!(strip(line, true).is_some(), "{line}");
@@ -489,6 +497,7 @@ mod tests {
             "[I 07-09 05:37:45 parse.py:128] node has: ",
             "[1] ",
             "the kernel: ",
+            "Aug 14 11:51:23 node klogd: ",
             "> ",
             "[ 922.175276] [<f12829d9>] ",
             "node-7: ",

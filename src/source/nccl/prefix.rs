@@ -117,6 +117,7 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             break;
         };
         rest = left;
+        let device = device.trim();
         if !is_number(device.strip_prefix('-').unwrap_or(device)) {
             continue;
         }
@@ -173,7 +174,7 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
 }
 
 /// Length of what a tool put before a host's name without a blank: `17:`, `rank0.log:`, `[rank0]:`,
-/// `<stdout>:`, `12:00:01,`, `msg=`, a time that ends in Z. Taken for a part of the name it would make
+/// `<stdout>:`, `12:00:01,`, `msg=`, `**`, a time that ends in Z. Taken for a part of the name it would make
 /// hosts of lines.
 fn glued(host: &str) -> usize {
     // A masked name may itself end in a bracket.
@@ -184,6 +185,8 @@ fn glued(host: &str) -> usize {
     let end = end.map_or(0, |(at, _)| at + 1);
     // Several lines in one string of JSON.
     let end = end.max(host.rfind("\\n").map_or(0, |at| at + 2));
+    let bold = host.find(|c| c != '*').unwrap_or_default();
+    let end = end.max(bold);
     let rest = host.get(end..).unwrap_or_default();
     let seconds = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let zulu = seconds
@@ -223,7 +226,7 @@ fn bare(before: &str) -> Option<(Who<'_>, usize)> {
 }
 
 /// A text without the times and bracketed tags before it: `2024-05-01T12:00:00Z`, `12:00:00.5`,
-/// `[pod/a/b]`, `(RayWorker pid=1)`, `|`.
+/// `[pod/a/b]`, `(RayWorker pid=1)`, `|`, `>`.
 fn without_tags(text: &str) -> &str {
     let mut rest = text.trim();
     loop {
@@ -236,7 +239,7 @@ fn without_tags(text: &str) -> &str {
         let of_time = |c: char| c.is_ascii_digit() || ":.,-+TZ".contains(c);
         let day = word.len() == 10 && word.matches('-').count() == 2;
         let time = digits && (day || word.contains(':')) && word.chars().all(of_time);
-        match bracket.or((time || matches!(word, "|" | "│")).then_some(after)) {
+        match bracket.or((time || matches!(word, "|" | "│" | ">")).then_some(after)) {
             Some(after) => rest = after.trim_start(),
             None => return rest,
         }

@@ -163,6 +163,7 @@ impl Process {
             Event::OfiProtocol => self.ofi = true,
             Event::FastSocket => self.fast_socket = true,
             Event::IbQueuePair(_) | Event::PluginSpeaks(Net::Ib) => self.ib_at_work = true,
+            Event::PluginSpeaks(Net::Socket) => self.socket_begun = true,
             Event::PluginSpeaks(net) => self.speaks = Some(net),
             Event::ErrorTrace { file } => self.init_failed |= file.ends_with("init.cc"),
             Event::Comm(comm) => self.init_failed &= comm.phase != Phase::Start,

@@ -32,6 +32,12 @@ const RULES: &[Rule] = &[
     }),
     ("P2P plugin ", |name| Some(Event::PluginLoaded(clean(name)))),
     ("GPU Direct RDMA Disabled for GPU", gpu_direct),
+    ("GPU Direct RDMA Enabled for GPU", |_| gpu_direct("Enabled")),
+    // Up to 2.5, by the net in use.
+    ("CUDA Dev ", |rest| {
+        let (_, name) = rest.split_once(" NIC distance")?.0.rsplit_once(' ')?;
+        Some(Event::PluginSpeaks(Net::of(name)))
+    }),
     ("No network plugin found", |_| Some(Event::NoPlugin)),
     // NCCL_NET_PLUGIN, up to 2.20.
     ("Plugin name set by env to ", |value| {
@@ -64,6 +70,9 @@ const OFI: &[Rule] = &[
     ("Selected provider is ", provider),
     ("Selected Provider is ", provider),
     ("Using transport protocol ", |_| Some(Event::OfiProtocol)),
+    ("Libfabric provider associates ", |_| {
+        Some(Event::OfiProtocol)
+    }),
     ("aws-ofi-nccl initialization failed", ofi_failed),
     ("Only EFA provider is supported", ofi_failed),
     ("Could not find any optimal provider", ofi_failed),
@@ -145,12 +154,18 @@ fn net(rest: &str) -> Option<Event<'_>> {
     let (family, said) = rest.split_once([' ', ':'])?;
     let said = said.trim_start_matches([' ', ':']);
     if let Some(gdr) = said.strip_prefix("GPU Direct RDMA ") {
-        // For TCP it is always disabled and means nothing.
+        // For TCP it is always disabled, and only says that this is the chosen net (`src/graph/topo.cc`).
         return match family {
-            "Socket" | "FastSocket" => Some(Event::Plain),
+            "Socket" => Some(Event::PluginSpeaks(Net::Socket)),
+            "FastSocket" => Some(Event::FastSocket),
             _ => gpu_direct(gdr),
         };
     }
+    let plugin = Some(Event::PluginSpeaks(Net::of(family)));
+    let family = match Net::of(family) {
+        Net::Ib => "IB",
+        _ => family,
+    };
     match family {
         // 2.3 prints one device a line.
         "IB" if said.starts_with('[') && (said.contains("/IB") || said.contains("/RoCE")) => {
@@ -160,7 +175,7 @@ fn net(rest: &str) -> Option<Event<'_>> {
         "IB" if said.contains(" mtu ") && (said.contains(" qpn ") || said.contains(" qp_num ")) => {
             queue_pair(said)
         }
-        "IB" => by_start(IB, said),
+        "IB" => by_start(IB, said).or(plugin.filter(|_| !rest.starts_with("IB"))),
         "Socket" => {
             let list = said.strip_prefix("Using ")?;
             list.starts_with('[')
@@ -168,7 +183,7 @@ fn net(rest: &str) -> Option<Event<'_>> {
         }
         "OFI" => by_start(OFI, said),
         "FastSocket" => Some(Event::FastSocket),
-        "GPUDirectTCPX" | "FasTrak" => Some(Event::PluginSpeaks(Net::of(family))),
+        "GPUDirectTCPX" | "FasTrak" => plugin,
         "Plugin" => by_start(PLUGIN, said),
         _ => None,
     }

@@ -426,7 +426,7 @@ fn networks_plugins_and_devices() {
         ),
         (
             "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
-            Event::Plain,
+            Event::PluginSpeaks(Net::Socket),
         ),
         (
             "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
