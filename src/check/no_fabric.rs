@@ -7,7 +7,7 @@ use super::expected::RAIL;
 use super::profile::{Fabric, Provider};
 use super::roles::{front_end::is_sold_with_nics, rail_keys};
 use crate::glob;
-use crate::observe::rdma::{Function, LinkLayer, RdmaDevice};
+use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort};
 use crate::units::Millis;
 
 /// Instance types that are sold with a fabric, or may be launched with one, where the table of shapes
@@ -80,11 +80,14 @@ fn bus_has_none(context: &Context<'_>) -> bool {
     undriven && few_gvnics && !devices.value.iter().any(fabric)
 }
 
-/// Whether the node is reached by each port of a device.
+/// Whether the node is reached by each port of a device, all Ethernet: IPoIB's are a fabric.
 fn carries_a_route(context: &Context<'_>, device: &RdmaDevice) -> bool {
     let seen = context.history.fabric.get(&device.key);
     seen.is_some_and(|seen| {
         let mut ports = device.ports.iter();
-        !device.ports.is_empty() && ports.all(|port| seen.routes.contains_key(&port.number))
+        let front_end = |port: &RdmaPort| {
+            port.link_layer == LinkLayer::Ethernet && seen.routes.contains_key(&port.number)
+        };
+        !device.ports.is_empty() && ports.all(front_end)
     })
 }

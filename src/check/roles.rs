@@ -6,7 +6,8 @@
 //!    What is excluded port by port still counts as of its kind below.
 //! 2. Never a rail: SMI sub-devices; what manages NVSwitches (by VPD; where that cannot be read, four
 //!    of more ConnectX-7 with consecutive GUIDs, on boards of B200 or B300 GPUs); ports 1, 2, 4, … of 12-port devices; VFs and sub-functions whose parent is on this host; NICs that
-//!    carry the default route, also below a virtual switch; software devices where hardware ones exist;
+//!    carry the default route, also below a virtual switch, unless they are InfiniBand, or of the make and
+//!    in the place of rails next to the other GPUs; software devices where hardware ones exist;
 //!    Ethernet on machines of a shape that has no fabric. The other ports of the card with the
 //!    default route are none without another card, and no GPU next to it.
 //! 3. Bare metal with GPUs behind PCIe switches: for each GPU the nearest NICs below the same root
@@ -128,7 +129,7 @@ pub fn roles_of_taken_in(
     let told = overridden(&ports, overrides);
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
     let virtual_machine = pci.is_some_and(|pci| pci.virtual_machine);
-    let routes = Routes::of(fabric, virtual_machine);
+    let routes = Routes::of(&ports, virtual_machine);
     let (ports, mut carriers) = barred(ports, (fabric, pci), &routes, &mut roles);
     let ports = routes.without_possible(ports, &mut carriers, &mut roles);
     let gvnics = (
@@ -205,6 +206,12 @@ impl<'a> Port<'a> {
 
     fn kind(&self) -> Kind<'a> {
         Kind::of(self.device, self.layer)
+    }
+
+    /// The interface with a default route that it carries.
+    fn route(&self) -> Option<&'a str> {
+        let route = self.seen.routes.get(&self.port.number);
+        route.map(|(interface, _)| interface.as_str())
     }
 
     /// The card that it is on: its place in the machine.

@@ -54,6 +54,19 @@ fn possible(mut node: Node, rails: &[&'static str]) -> Node {
     node.over_switch("eth0", false)
 }
 
+/// The RoCE rails next to GPUs, two for each as `each` says, with a front end of board `front` next to
+/// GPU 0.
+fn near_gpus(each: usize, front: &str) -> Node {
+    let rail = |n: usize| {
+        let text = format!("mlx5_{n} mlx5_core 15b3:1021 MT_0838 eth rail{n}");
+        dev(&text, 0x10 + n, 400).near(n / each, Distance::Pix)
+    };
+    let mut devices: Vec<Dev> = (0..8).map(rail).collect();
+    let text = format!("front mlx5_core 15b3:1021 {front} eth eth0");
+    devices.push(dev(&text, 0x30, 400).near(0, Distance::Pix));
+    Node::new(devices, 8 / each)
+}
+
 /// A3 Mega whose networks all hand out a default route.
 fn all_routed(count: usize) -> Node {
     const ALL: [&str; 9] = [
@@ -86,7 +99,35 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
     for leg in ["eth0", "eth1"] {
         bonded.netdevs.push((leg, Some("bond0"), vec![], false));
     }
+    let mut ipoib = dgx_h100().route("ibs3");
+    ipoib.devices.retain(|dev| dev.device.name == "mlx5_3");
+    let mut two_of_one_card = near_gpus(1, "MT_0838");
+    two_of_one_card.devices.drain(2..8);
     vec![
+        (
+            "IPoIB has the route",
+            dgx_h100().route("ibs3"),
+            numbered("mlx5_", H100_RAILS),
+        ),
+        ("IPoIB of the only HCA has it", ipoib, names("mlx5_3")),
+        (
+            "DHCP gave two rails a route",
+            near_gpus(1, "MT_0800")
+                .route("eth0")
+                .route("rail3")
+                .route("rail5"),
+            numbered("mlx5_", 0..8),
+        ),
+        (
+            "DHCP gave one of each pair a route",
+            near_gpus(2, "MT_0800").route("eth0").route("rail3"),
+            numbered("mlx5_", 0..8),
+        ),
+        (
+            "one of three carries the route, eight GPUs",
+            two_of_one_card.route("rail1"),
+            names("front mlx5_0"),
+        ),
         ("OVN over Azure's NIC", azure_without_ib(), vec![]),
         (
             "OVN next to rails",
@@ -196,6 +237,12 @@ fn a_told_shape_has_its_gvnics_but_the_machines_own() {
     for (count, want) in [(9, 8), (8, 7), (2, 1), (1, 0)] {
         assert_eq!(rails_told(&mut all_routed(count), ShapeSays::Gvnics), want);
     }
+}
+
+#[test]
+fn a_front_end_of_the_rails_board_next_to_one_of_them_is_none() {
+    let mut node = near_gpus(1, "MT_0838").route("eth0");
+    assert_eq!(node.rails(), numbered("mlx5_", 0..8));
 }
 
 #[test]

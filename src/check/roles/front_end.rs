@@ -1,11 +1,10 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
-use super::pcie_affinity::is_near;
+use super::pcie_affinity::{is_near, most_common};
 use super::{Port, Role, Roles, decide, without};
-use crate::observe::fabric::SeenFabric;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{Function, LinkLayer};
-use crate::units::DeviceKey;
+use crate::units::PortKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More interfaces with a default route than this, and the route does not tell a management NIC
@@ -37,27 +36,35 @@ pub(super) fn without_bluefields<'p>(
     without(ports, |port| few && is_bluefield(port), why, roles)
 }
 
-/// Where default routes go.
+/// Where default routes go that make a NIC the node's front end.
 pub(super) struct Routes<'a> {
+    by: BTreeMap<PortKey, &'a str>,
     known: BTreeSet<&'a str>,
     virtual_machine: bool,
 }
 
 impl<'a> Routes<'a> {
-    pub(super) fn of(fabric: &'a BTreeMap<DeviceKey, SeenFabric>, virtual_machine: bool) -> Self {
-        let is_hardware = |seen: &&SeenFabric| seen.device.function != Function::Software;
-        let hardware = fabric.values().filter(is_hardware);
-        let routes = hardware.flat_map(|seen| seen.routes.values());
+    /// InfiniBand ports (IPoIB) and rails have routes, too, and stay what they are.
+    pub(super) fn of(ports: &[Port<'a>], virtual_machine: bool) -> Self {
+        let front_ends = ports.iter().filter(|port| {
+            port.device.function != Function::Software
+                && port.layer != LinkLayer::Infiniband
+                && (virtual_machine || !is_like_the_rails(port, ports))
+        });
+        let by: BTreeMap<PortKey, &str> = front_ends
+            .filter_map(|port| Some((port.key.clone(), port.route()?)))
+            .collect();
         Routes {
-            known: routes.map(|(interface, _)| interface.as_str()).collect(),
+            known: by.values().copied().collect(),
+            by,
             virtual_machine,
         }
     }
 
     /// The default route that a port carries, where that makes it a management NIC.
     pub(super) fn by(&self, port: &Port<'a>) -> Option<&'a str> {
-        let (interface, _) = port.seen.routes.get(&port.port.number)?;
-        (self.known.len() <= MAX_ROUTES).then_some(interface)
+        let interface = self.by.get(&port.key).copied();
+        interface.filter(|_| self.known.len() <= MAX_ROUTES)
     }
 
     fn near_a_gpu(&self, port: &Port<'_>) -> bool {
@@ -115,4 +122,22 @@ impl<'a> Routes<'a> {
         let why = "next to the port with the default route, on the same card, and the only one";
         without(ports, |_| true, why, roles)
     }
+}
+
+/// Fewer ports than this that agree prove nothing.
+const MAJORITY: usize = 3;
+
+/// Whether a port's GPU has no more of its make next to it than is usual, and most of these carry no
+/// route: then it is a rail to which the network gave one (DHCP).
+fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
+    let near = |of: &Port<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| is_near(*d));
+    let is_like =
+        |of: &&Port<'_>| of.make() == port.make() && of.device.function == port.device.function;
+    let like: Vec<_> = ports.iter().filter(is_like).collect();
+    let gpus = port.seen.distances.keys();
+    let beside = |gpu: &String| like.iter().filter(|of| near(of, gpu)).count();
+    let usual = most_common(gpus.clone().map(beside));
+    let mut own = gpus.filter(|gpu| near(port, gpu));
+    let unrouted = like.iter().filter(|of| of.route().is_none());
+    unrouted.count() >= MAJORITY && own.any(|gpu| Some(beside(gpu)) <= usual)
 }

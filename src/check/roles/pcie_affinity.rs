@@ -61,7 +61,7 @@ fn fabric_kinds<'a>(ports: &[Port<'a>], near: &Near<'_>) -> Vec<Kind<'a>> {
 }
 
 /// The number that comes most often; of several the smallest.
-fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize> {
+pub(super) fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for number in numbers {
         *counts.entry(number).or_default() += 1;
