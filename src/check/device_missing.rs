@@ -81,10 +81,18 @@ fn ports_of<'a>(key: &'a DeviceKey, seen: &'a SeenDevice) -> impl Iterator<Item 
     })
 }
 
+/// Whether the device, or its port, of this key is gone because its NIC was given to a virtual machine.
+fn is_given_away(context: &Context<'_>, key: &str) -> bool {
+    let pci = context.pci().zip(key.split('/').next());
+    let nic = pci.and_then(|(pci, address)| pci.bare.get(address));
+    nic.is_some_and(|nic| gives_away(nic.driver.as_deref()))
+}
+
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
-        if !is_gone(context, seen.missed, seen.gone_since) {
+        let is_gone = is_gone(context, seen.missed, seen.gone_since);
+        if !is_gone || is_given_away(context, &key.0) {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
@@ -205,7 +213,8 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         .into_iter()
         .filter(|(key, part)| {
             let elsewhere = !part.identity.is_empty() && guids.contains(&*part.identity);
-            !seen.contains(key.as_str()) && !elsewhere
+            let away = elsewhere || is_given_away(context, key);
+            !seen.contains(key.as_str()) && !away
         })
         .map(|(key, part)| {
             let message = format!(

@@ -166,6 +166,36 @@ fn dead_config_space_counts_when_a_second_look_confirms_it() {
     assert!(node.run(&CHECK).iter().all(waits));
 }
 
+#[test]
+fn a_rail_that_is_given_to_a_virtual_machine_has_not_vanished() {
+    for (driver, want) in [(Some("vfio-pci"), 0), (None, 1)] {
+        let mut node = Node::infiniband();
+        node.learn();
+        node.tick(600);
+        node.learn();
+        node.devices.pop();
+        let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+        let given = BareNic {
+            driver: driver.map(String::from),
+            ..BareNic::default()
+        };
+        pci.bare.insert(nic(7), given);
+        node.set_pci(pci);
+        for _ in 0..4 {
+            node.tick(5);
+        }
+        assert_eq!(node.told(&CHECK).len(), want, "{driver:?}");
+        node.history = crate::observe::history::History::restore(node.history.memory());
+        node.history.devices.clear();
+        node.tick(5);
+        assert_eq!(
+            node.told(&CHECK).len(),
+            want,
+            "{driver:?}, the agent restarted"
+        );
+    }
+}
+
 /// Puts a NIC without an RDMA device next to GPU `at`, where rail `gone` was.
 fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();

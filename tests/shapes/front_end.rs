@@ -72,12 +72,34 @@ fn the_front_end_is_no_fabric() {
         &'a str,
         usize,
     );
-    let rows: [Row<'_>; 9] = [
+    let rows: [Row<'_>; 11] = [
         (
             "Azure, OVN",
             spec(AZURE),
             none,
             &|root| ovn(root, &["eth0"]),
+            "unknown: NoFabric",
+            0,
+        ),
+        (
+            "an HCA with IPoIB's routes",
+            spec("mlx4_na"),
+            none,
+            &|root| default_routes(root, &["ib0", "ib1"]),
+            "ready",
+            2,
+        ),
+        (
+            "its link layer cannot be read",
+            spec("mlx4_na"),
+            none,
+            &|root| {
+                default_routes(root, &["ib0", "ib1"]);
+                for port in ["1", "2"] {
+                    let port = root.join("sys/class/infiniband/mlx4_0/ports").join(port);
+                    fs::write(port.join("link_layer"), "").unwrap();
+                }
+            },
             "unknown: NoFabric",
             0,
         ),
