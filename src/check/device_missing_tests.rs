@@ -221,7 +221,7 @@ fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
 #[test]
 fn nics_without_an_rdma_device_by_their_place() {
     type Bend = fn(&mut BareNic);
-    let rows: [(&str, Bend, &str); 8] = [
+    let rows: [(&str, Bend, &str); 9] = [
         (
             "with a device in its directory that the class does not show",
             |nic| nic.unseen = true,
@@ -260,6 +260,11 @@ fn nics_without_an_rdma_device_by_their_place() {
                 nic.distances = [(gpu(3), Distance::Pix)].into_iter().collect();
             },
             "",
+        ),
+        (
+            "of Slingshot next to its GPU",
+            |nic| (nic.id, nic.driver) = ("17db:0501".into(), Some("cxi_ss1".into())),
+            "0000:1a:00.0 RailWithoutDriver Unknown Verdict",
         ),
         (
             "given to a guest",

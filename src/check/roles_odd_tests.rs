@@ -236,3 +236,26 @@ fn without_the_bus_slower_boards_of_the_rails_model_are_for_storage() {
     node.gpus = 0;
     assert_eq!(node.rails(), numbered("mlx5_", H100_RAILS));
 }
+
+#[test]
+fn next_to_slingshot_no_other_nic_is_the_fabric_unless_it_is_near_gpus() {
+    let rails = |mut node: Node, driver: &str| {
+        node.rails();
+        let mut snapshot = node.snapshot();
+        let mut pci = snapshot.pci.take().unwrap().value.clone();
+        let nic = BareNic {
+            id: "17db:0501".into(),
+            class: "020000".into(),
+            driver: Some(driver.into()),
+            ..BareNic::default()
+        };
+        pci.bare.insert("0000:f0:00.0".into(), nic);
+        let at = snapshot.at;
+        snapshot.pci = Some(Arc::new(Stamped { at, value: pci }));
+        let roles = roles(&snapshot, &node.history, &node.overrides);
+        rail_keys(&roles).count()
+    };
+    assert_eq!(rails(gb200(), "cxi_ss1"), 0);
+    assert_eq!(rails(gb200(), "vfio-pci"), 4);
+    assert_eq!(rails(dgx_h100(), "cxi_ss1"), 8);
+}

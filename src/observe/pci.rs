@@ -74,11 +74,19 @@ pub struct BareNic {
 }
 
 impl BareNic {
-    /// Whether its class is that of InfiniBand controllers.
+    /// Whether its class is that of InfiniBand controllers, or of Omni-Path's.
     pub fn is_infiniband(&self) -> bool {
-        self.class.starts_with("0207")
+        self.class.starts_with("0207") || self.class.starts_with("0208")
+    }
+
+    /// Whether it is of a fabric without RDMA devices, which nothing here reads.
+    pub fn is_of_slingshot(&self) -> bool {
+        self.id.starts_with(SLINGSHOT) && !gives_away(self.driver.as_deref())
     }
 }
+
+/// Start of the ids of HPE's Slingshot NICs (`cxi_ss1`), which have no verbs.
+pub const SLINGSHOT: &str = "17db:";
 
 /// ConnectX-8's function for Data Direct, in the GPU's own PCI segment: a DMA engine of a NIC, no NIC
 /// (mlx5_ib, data_direct).

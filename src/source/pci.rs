@@ -4,7 +4,7 @@
 use crate::host::Host;
 use crate::observe::pci::{
     AER_SEVERITIES, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink,
-    SriovFacts,
+    SLINGSHOT, SriovFacts,
 };
 use crate::observe::rdma::Sriov;
 use crate::observe::reading::Reading;
@@ -26,18 +26,20 @@ const CONFIG_SPACE: usize = 4096;
 /// Most network functions without an RDMA device kept.
 const MAX_BARE: usize = 256;
 
-/// Class and subclass of InfiniBand and Ethernet controllers (PCI Code and ID Assignment).
+/// Class and subclass of InfiniBand, Omni-Path and Ethernet controllers (PCI Code and ID Assignment).
 const INFINIBAND: u64 = 0x0207;
+const OMNI_PATH: u64 = 0x0208;
 const ETHERNET: u64 = 0x0200;
-/// Class of all network controllers.
+/// Class of all network controllers, and of those of Mellanox whose firmware does not run (flash recovery).
 const NETWORK: u64 = 0x02;
+const MEMORY: u64 = 0x05;
 
-/// Starts of the ids of NICs that carry RDMA as a rule: Mellanox, Broadcom, EFA, Pensando. Intel's
-/// and others' Ethernet NICs mostly do not.
-const RDMA_MAKERS: &[&str] = &["15b3:", "14e4:", "1d0f:efa", "1dd8:"];
+/// Starts of the ids of NICs that carry RDMA as a rule: Mellanox, Broadcom, EFA, Pensando, Slingshot.
+/// Intel's and others' Ethernet NICs mostly do not.
+const RDMA_MAKERS: &[&str] = &["15b3:", "14e4:", "1d0f:efa", "1dd8:", SLINGSHOT];
 
-/// The same for certain, with or without a driver: Mellanox, EFA, Pensando, Omni-Path.
-const RDMA_IDS: &[&str] = &["15b3:", "1d0f:efa", "1dd8:", "8086:24f0", "8086:24f1"];
+/// The same for certain, with or without a driver: Mellanox, EFA, Pensando, Slingshot.
+const RDMA_IDS: &[&str] = &["15b3:", "1d0f:efa", "1dd8:", SLINGSHOT];
 
 /// Drivers whose NICs do RDMA as a rule, once their RDMA module is loaded.
 const RDMA_DRIVERS: &str = "bnxt_en ice ionic hfi1 qede cxgb4 hns3 erdma efa mlx4_core mlx5_core";
@@ -97,7 +99,11 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
 }
 
 fn is_network(class: u64) -> bool {
-    matches!(class >> 8, INFINIBAND | ETHERNET)
+    is_fabric(class) || class >> 8 == ETHERNET
+}
+
+fn is_fabric(class: u64) -> bool {
+    matches!(class >> 8, INFINIBAND | OMNI_PATH)
 }
 
 fn driver(host: &Host, bdf: Bdf) -> Option<String> {
@@ -108,15 +114,16 @@ fn driver(host: &Host, bdf: Bdf) -> Option<String> {
 /// device of its own, but its driver, and its card has one.
 fn others(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> Vec<(Bdf, u64, BareNic)> {
     let others = classes.iter().filter_map(|(bdf, class)| {
-        let other = *class >> 16 == NETWORK && !rdma.contains(bdf);
+        let other = matches!(*class >> 16, NETWORK | MEMORY) && !rdma.contains(bdf);
         let nic = other.then(|| nic(host, *bdf, *class)).flatten()?;
+        let is_nic = *class >> 16 == NETWORK || nic.id.starts_with("15b3:");
         let card = rdma.iter().filter(|of| of.slot() == bdf.slot());
         // Neither may have an interface here: a pod may have both.
         let other = || (card.clone()).any(|of| bonded(host, *of) != Some(false));
         let several = || card.clone().any(|of| has_ports(host, *of));
         let shares = || bonded(host, *bdf).unwrap_or_else(other) || several();
         let is_leg = card.clone().next().is_some() && nic.driver.is_some() && shares();
-        (!is_leg).then_some((*bdf, *class, nic))
+        (is_nic && !is_leg).then_some((*bdf, *class, nic))
     });
     others.collect()
 }
@@ -146,10 +153,10 @@ fn bare(
     let id = |bdf: &Bdf| pci_id(host, &pci_function_dir(*bdf));
     let models: BTreeSet<String> = rdma.iter().filter_map(id).collect();
     let nics = others.iter().filter(|(_, class, nic)| {
-        let carries_rdma = class >> 8 == INFINIBAND
+        let carries_rdma = is_fabric(*class)
             || RDMA_MAKERS.iter().any(|maker| nic.id.starts_with(maker))
             || models.contains(&nic.id);
-        is_network(*class) && carries_rdma && nic.id != DATA_DIRECT
+        (is_network(*class) || class >> 16 == MEMORY) && carries_rdma && nic.id != DATA_DIRECT
     });
     let nics = nics.map(|(bdf, _, nic)| {
         let held = tree::names(host, pci_function_dir(*bdf).join("infiniband"));
@@ -195,8 +202,9 @@ fn rdma_capable(
         names.iter().any(carries)
     };
     let by_driver = |driver: &String| RDMA_DRIVERS.split(' ').any(|known| known == driver);
-    let nics = others.iter().filter(|(bdf, _, nic)| {
-        let capable = RDMA_IDS.iter().any(|start| nic.id.starts_with(start))
+    let nics = others.iter().filter(|(bdf, class, nic)| {
+        let capable = is_fabric(*class)
+            || RDMA_IDS.iter().any(|start| nic.id.starts_with(start))
             || nic.driver.as_ref().is_some_and(by_driver);
         capable && !carries_route(*bdf)
     });

@@ -18,8 +18,8 @@ pub fn checks_markdown() -> String {
          `replace_nic`, `replace_gpu`, `fix_configuration` (of the node, the cluster, the subnet manager or the agent) or \
          `call_provider` (a cloud, or the staff of the data centre). A finding may carry another one than its row here, \
          as an Xid does by its code.\n\n\
-         A rail is a port of the compute fabric. Never one are the port with the default route (also below a VLAN or Open vSwitch, \
-         as OVN-Kubernetes has it), the other ports of its card without another card and no GPU next to it, the \
+         A rail is a port of the compute fabric. Never one are the Ethernet port with the default route (also below a VLAN \
+         or Open vSwitch, as OVN-Kubernetes has it; not where most GPUs have a port of its board next to them, as its own has), the other ports of its card without another card and no GPU next to it, the \
          machine's own gVNIC, and Ethernet on a shape that is known to have no fabric; `role_reason` in the report says \
          which rule decided, `rails.include` overrides it.\n\n| check | looks at | reasons |\n|---|---|---|\n",
     );

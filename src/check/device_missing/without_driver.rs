@@ -3,7 +3,7 @@
 
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
-use crate::check::{Candidate, Context, Reason, ReasonDoc, Status, Weight};
+use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts, gives_away};
 use crate::units::DeviceKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +62,7 @@ fn without_driver(
     let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
     let place = gpu.map_or(String::new(), place);
     let why = match &nic.driver {
+        _ if nic.is_of_slingshot() => "its fabric, Slingshot, is not read".to_string(),
         _ if nic.unseen => "the class infiniband does not show it".to_string(),
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} made none"),
@@ -70,7 +71,7 @@ fn without_driver(
     // there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
-    let (status, raise_after) = match (nic.unseen, any_up, certain) {
+    let (status, raise_after) = match (nic.unseen || nic.is_of_slingshot(), any_up, certain) {
         (false, true, _) => (ReasonDoc::of(REASON).status, policy.expected_raise_after),
         (false, false, true) => (Status::Failing, policy.driver_grace),
         _ => (Status::Unknown, policy.expected_raise_after),
@@ -89,8 +90,13 @@ fn without_driver(
         .with("class", nic.class.as_str())
         .with("driver", nic.driver.as_deref());
     found.status = status;
-    found
+    match nic.is_of_slingshot() {
+        true => found.fix(Action::None, SLINGSHOT_NOT_READ),
+        false => found,
+    }
 }
+
+const SLINGSHOT_NOT_READ: &str = "selvage cannot judge Slingshot (`cxi_ss1`): its own tools can. If other NICs are the node's fabric, name them in `rails.include`, and their number in `policy.expect.rails`.";
 
 /// `None` of what is neither a former rail nor a NIC next to a GPU.
 fn guess<'a>(
@@ -103,7 +109,8 @@ fn guess<'a>(
     let like_rails = models.contains(nic.id.as_str());
     if pci.virtual_machine || best.is_empty() {
         // EFA is made for nothing else.
-        let is_made_for_it = nic.id.starts_with("1d0f:efa") || nic.is_infiniband();
+        let efa = nic.id.starts_with("1d0f:efa");
+        let is_made_for_it = efa || nic.is_infiniband() || nic.is_of_slingshot();
         return (is_made_for_it || like_rails).then_some((Weight::Verdict, None));
     }
     let mut nearby = (nic.distances.iter())

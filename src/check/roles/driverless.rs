@@ -6,21 +6,25 @@ use super::pcie_affinity::is_near;
 use crate::observe::pci::{BareNic, PciFacts, gives_away};
 use crate::observe::rdma::LinkLayer;
 
-/// Those that are rails rather than plain network cards: InfiniBand ones, such as have no driver,
-/// and Mellanox's, whose driver makes an RDMA device of each.
+/// Those that are rails rather than plain network cards: InfiniBand and Slingshot ones, such as have no
+/// driver, and Mellanox's, whose driver makes an RDMA device of each.
 pub(super) fn in_a_rails_place(pci: Option<&PciFacts>) -> Vec<&BareNic> {
     let all = pci.into_iter().flat_map(|pci| pci.bare.values());
-    all.filter(|nic| nic.is_infiniband() || nic.driver.is_none() || nic.id.starts_with("15b3:"))
-        .collect()
+    all.filter(|nic| {
+        let of_fabric = nic.is_infiniband() || nic.is_of_slingshot();
+        of_fabric || nic.driver.is_none() || nic.id.starts_with("15b3:")
+    })
+    .collect()
 }
 
-/// Whether they are the fabric where no port is near a GPU: they are near one, or they are the only
-/// InfiniBand there is.
+/// Whether they are the fabric where no port is near a GPU: they are near one, or of Slingshot, or the
+/// only InfiniBand there is.
 pub(super) fn hold_the_fabric(bare: &[&BareNic], ports: &[Port<'_>], guest: bool) -> bool {
     let near = |nic: &BareNic| nic.distances.values().any(|distance| is_near(*distance));
     let is_ethernet = |port: &Port<'_>| port.layer == LinkLayer::Ethernet;
     let only_ethernet = ports.iter().all(is_ethernet);
     let ours = |nic: &BareNic| nic.is_infiniband() && !gives_away(nic.driver.as_deref());
     (!guest && bare.iter().any(|nic| near(nic)))
+        || bare.iter().any(|nic| nic.is_of_slingshot())
         || (only_ethernet && bare.iter().any(|nic| ours(nic)))
 }

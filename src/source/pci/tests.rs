@@ -231,8 +231,14 @@ fn nics_without_an_rdma_device() {
         ("0000:1d:00.0", ("8086", "10d3"), "0x020000"),
         ("0000:1e:00.2", ("15b3", "101e"), "0x020700"),
         ("0000:1f:00.0", ("15b3", "1021"), "0x010802"),
+        // A NIC in flash recovery; memory of another make; Slingshot, Omni-Path.
+        ("0000:2a:00.0", ("15b3", "0218"), "0x050000"),
+        ("0000:2b:00.0", ("8086", "0998"), "0x050000"),
+        ("0000:2c:00.0", ("17db", "0501"), "0x020000"),
+        ("0000:2d:00.0", ("434e", "0001"), "0x020800"),
     ] {
-        let dir = tree.pci("0000:15:02.0", bdf, id, "mlx5_core");
+        let driver = if id.0 == "15b3" { "mlx5_core" } else { "other" };
+        let dir = tree.pci("0000:15:02.0", bdf, id, driver);
         tree.file(&format!("{dir}/class"), class);
     }
     tree.link("sys/bus/pci/devices/0000:1e:00.2/physfn", "../0000:1a:00.0");
@@ -255,8 +261,12 @@ fn nics_without_an_rdma_device() {
     tree.file(&format!("{dir}/class"), "0x020000");
     tree.dir(&format!("{dir}/net/ens9"));
     let rdma: Bdf = "0000:19:00.0".parse().unwrap();
-    let bare = || scan(&tree.host(), &[rdma]).into_value().unwrap().bare;
-    let found = bare();
+    let scanned = || scan(&tree.host(), &[rdma]).into_value().unwrap();
+    let bare = || scanned().bare;
+    let (found, capable) = (bare(), scanned().rdma_capable.into_value().unwrap());
+    for at in ["0000:2a:00.0", "0000:2c:00.0", "0000:2d:00.0"] {
+        assert!(capable.contains_key(at), "{at}");
+    }
     let told: Vec<&String> = found.keys().collect();
     let alone = "0000:19:00.3";
     assert_eq!(
@@ -266,7 +276,10 @@ fn nics_without_an_rdma_device() {
             "0000:19:00.2",
             alone,
             "0000:1a:00.0",
-            "0000:1b:00.0"
+            "0000:1b:00.0",
+            "0000:2a:00.0",
+            "0000:2c:00.0",
+            "0000:2d:00.0"
         ]
     );
     tree.dir("sys/class/net/ens9/master/bonding");
