@@ -103,7 +103,17 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
     ipoib.devices.retain(|dev| dev.device.name == "mlx5_3");
     let mut two_of_one_card = near_gpus(1, "MT_0838");
     two_of_one_card.devices.drain(2..8);
+    let mut vlan = near_gpus(1, "MT_0800");
+    vlan.netdevs = vec![
+        ("rail3", None, vec![], false),
+        ("rail3.100", None, vec!["rail3"], true),
+    ];
     vec![
+        (
+            "a VLAN over one of the rails' board has the route",
+            vlan.route("eth0"),
+            numbered("mlx5_", [0, 1, 2, 4, 5, 6, 7]),
+        ),
         (
             "IPoIB has the route",
             dgx_h100().route("ibs3"),

@@ -128,7 +128,7 @@ impl<'a> Routes<'a> {
 const MAJORITY: usize = 3;
 
 /// Whether a port's GPU has no more of its make next to it than is usual, and most of these carry no
-/// route: then it is a rail to which the network gave one (DHCP).
+/// route: then it is a rail to which the network gave one (DHCP). A route by a bond or VLAN is meant.
 fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
     let near = |of: &Port<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| is_near(*d));
     let is_like =
@@ -139,5 +139,6 @@ fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
     let usual = most_common(gpus.clone().map(beside));
     let mut own = gpus.filter(|gpu| near(port, gpu));
     let unrouted = like.iter().filter(|of| of.route().is_none());
-    unrouted.count() >= MAJORITY && own.any(|gpu| Some(beside(gpu)) <= usual)
+    let is_direct = port.route() == port.port.netdev.as_deref();
+    is_direct && unrouted.count() >= MAJORITY && own.any(|gpu| Some(beside(gpu)) <= usual)
 }
