@@ -91,8 +91,7 @@ fn is_given_away(context: &Context<'_>, key: &str) -> bool {
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
-        let is_gone = is_gone(context, seen.missed, seen.gone_since);
-        if !is_gone || is_given_away(context, &key.0) {
+        if !is_gone(context, seen.missed, seen.gone_since) || is_given_away(context, &key.0) {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));

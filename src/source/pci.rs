@@ -34,11 +34,8 @@ const ETHERNET: u64 = 0x0200;
 const NETWORK: u64 = 0x02;
 const MEMORY: u64 = 0x05;
 
-/// Starts of the ids of NICs that carry RDMA as a rule: Mellanox, Broadcom, EFA, Pensando, Slingshot.
-/// Intel's and others' Ethernet NICs mostly do not.
-const RDMA_MAKERS: &[&str] = &["15b3:", "14e4:", "1d0f:efa", "1dd8:", SLINGSHOT];
-
-/// The same for certain, with or without a driver: Mellanox, EFA, Pensando, Slingshot.
+/// Starts of the ids of NICs that do RDMA for certain: Mellanox, EFA, Pensando, Slingshot. Intel's and
+/// others' Ethernet NICs mostly do not, Broadcom's (14e4) as a rule.
 const RDMA_IDS: &[&str] = &["15b3:", "1d0f:efa", "1dd8:", SLINGSHOT];
 
 /// Drivers whose NICs do RDMA as a rule, once their RDMA module is loaded.
@@ -99,11 +96,13 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
 }
 
 fn is_network(class: u64) -> bool {
-    is_fabric(class) || class >> 8 == ETHERNET
+    matches!(class >> 8, INFINIBAND | OMNI_PATH | ETHERNET)
 }
 
-fn is_fabric(class: u64) -> bool {
+/// Whether a NIC does RDMA for certain, with or without a driver.
+fn does_rdma(class: u64, id: &str) -> bool {
     matches!(class >> 8, INFINIBAND | OMNI_PATH)
+        || RDMA_IDS.iter().any(|start| id.starts_with(start))
 }
 
 fn driver(host: &Host, bdf: Bdf) -> Option<String> {
@@ -153,9 +152,8 @@ fn bare(
     let id = |bdf: &Bdf| pci_id(host, &pci_function_dir(*bdf));
     let models: BTreeSet<String> = rdma.iter().filter_map(id).collect();
     let nics = others.iter().filter(|(_, class, nic)| {
-        let carries_rdma = is_fabric(*class)
-            || RDMA_MAKERS.iter().any(|maker| nic.id.starts_with(maker))
-            || models.contains(&nic.id);
+        let carries_rdma =
+            does_rdma(*class, &nic.id) || nic.id.starts_with("14e4:") || models.contains(&nic.id);
         (is_network(*class) || class >> 16 == MEMORY) && carries_rdma && nic.id != DATA_DIRECT
     });
     let nics = nics.map(|(bdf, _, nic)| {
@@ -203,9 +201,7 @@ fn rdma_capable(
     };
     let by_driver = |driver: &String| RDMA_DRIVERS.split(' ').any(|known| known == driver);
     let nics = others.iter().filter(|(bdf, class, nic)| {
-        let capable = is_fabric(*class)
-            || RDMA_IDS.iter().any(|start| nic.id.starts_with(start))
-            || nic.driver.as_ref().is_some_and(by_driver);
+        let capable = does_rdma(*class, &nic.id) || nic.driver.as_ref().is_some_and(by_driver);
         capable && !carries_route(*bdf)
     });
     let nics = nics.map(|(bdf, _, nic)| (bdf.to_string(), nic.clone()));

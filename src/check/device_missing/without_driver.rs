@@ -90,10 +90,10 @@ fn without_driver(
         .with("class", nic.class.as_str())
         .with("driver", nic.driver.as_deref());
     found.status = status;
-    match nic.is_of_slingshot() {
-        true => found.fix(Action::None, SLINGSHOT_NOT_READ),
-        false => found,
+    if nic.is_of_slingshot() {
+        found = found.fix(Action::None, SLINGSHOT_NOT_READ);
     }
+    found
 }
 
 const SLINGSHOT_NOT_READ: &str = "selvage cannot judge Slingshot (`cxi_ss1`): its own tools can. If other NICs are the node's fabric, name them in `rails.include`, and their number in `policy.expect.rails`.";
