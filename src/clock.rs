@@ -57,10 +57,7 @@ pub fn process_stats() -> AgentStats {
 
 /// Second field of `/proc/self/statm`, in pages.
 fn resident_bytes() -> Option<u64> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this process's own file, not the host's"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this process's, not the host's")]
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;

@@ -30,17 +30,17 @@ macro_rules! defaults {
     };
 }
 
-/// Declares a settings struct from fields written as doc comments and `name: Type = default,`, or
-/// `name: Type,` for a section within it. Generates the struct, `Default`, serde (unknown keys refused,
+/// Declares settings structs from fields written as doc comments and `name: Type = default,`, or
+/// `name: Type,` for a section within it. Generates for each the struct, `Default`, serde (unknown keys refused,
 /// missing ones defaulted) and `FIELDS`.
 macro_rules! section {
     (@default $type:ty) => { <$type>::default() };
     (@default $type:ty, $default:expr) => { $default };
     (@section $type:ty) => { Some(<$type>::FIELDS) };
     (@section $type:ty, $default:expr) => { None };
-    ($(#[$doc:meta])* $name:ident {
+    ($($(#[$doc:meta])* $name:ident {
         $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])? $field:ident: $type:ty $(= $default:expr)?,)*
-    }) => {
+    })+) => {$(
         $crate::settings_macro::defaults! {
             $(#[$doc])*
             #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -63,13 +63,13 @@ macro_rules! section {
                 }
             ),*];
         }
-    };
+    )+};
 }
 
-/// Declares an enum whose variants go by one name each in JSON, labels, metrics and settings.
+/// Declares enums whose variants go by one name each in JSON, labels, metrics and settings.
 /// Generates serde, `ALL` and `as_str`.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* })+) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize)]
@@ -88,7 +88,7 @@ macro_rules! words {
                 }
             }
         }
-    };
+    )+};
 }
 
 pub(crate) use {defaults, section, words};

@@ -4,10 +4,9 @@
 use super::stopped;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
-use crate::cluster::reach;
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::WriterChannels;
-use crate::cluster::{EventRequest, EventSender, Limits, NodeFacts, Writer};
+use crate::cluster::{EventRequest, EventSender, Limits, NodeFacts, Writer, reach};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};

@@ -3,11 +3,10 @@
 use super::start;
 use crate::config::Config;
 use crate::evaluator::Look;
-use crate::jobs;
-use crate::kernel_log;
 use crate::observe::history::Memory;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::report::Report;
+use crate::{jobs, kernel_log};
 use std::sync::Arc;
 
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing

@@ -40,10 +40,8 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
     let opened = blocking::ask("serve-files", move || TlsAuth::open(files));
     let opened = tokio::time::timeout(PATIENCE, opened).await.ok().flatten();
     let silent = || vec!["the files of [serve] do not answer".to_string()];
-    let guard = opened
-        .unwrap_or_else(|| Err(silent()))
-        .map_err(AgentError::Serve)?;
-    Ok(Arc::new(guard))
+    let opened = opened.ok_or_else(silent).flatten();
+    opened.map(Arc::new).map_err(AgentError::Serve)
 }
 
 /// Binds the address that the settings name.
@@ -163,13 +161,12 @@ pub(super) fn stats(
     clock: Arc<OnceLock<Clock>>,
 ) -> impl Fn() -> AgentStats + Send + Sync {
     let has_files = guard.has_files();
+    let task = |task: &supervise::Status| (task.name, task.up, task.panics);
     move || AgentStats {
         now: Some(clock.get().map_or_else(crate::clock::monotonic, Clock::now)),
         certificate_expires: guard.access().expires,
         reload_failures: has_files.then(|| guard.reload_failures()),
-        tasks: (supervisor.status().iter())
-            .map(|task| (task.name, task.up, task.panics))
-            .collect(),
+        tasks: Vec::from_iter(supervisor.status().iter().map(task)),
         hangs: supervisor.unhealthy(),
         ..crate::clock::process_stats()
     }

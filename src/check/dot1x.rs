@@ -1,8 +1,7 @@
 //! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
 
 use super::expected::majority;
-use super::peers;
-use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight, peers};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::reading::Reading;
 use std::time::Duration;

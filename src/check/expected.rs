@@ -10,8 +10,7 @@
 //!
 //! All of them are numbers of which more is better, but those that rails merely share.
 
-use super::peers;
-use super::{Candidate, Context, PortView, Reason, Weight};
+use super::{Candidate, Context, PortView, Reason, Weight, peers};
 use crate::check::profile::{Profile, Sure};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;

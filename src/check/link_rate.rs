@@ -1,8 +1,7 @@
 //! Rails that run slower than they should.
 
 use super::expected::{Because, OfRails, Row, Sources, row};
-use super::peers;
-use super::{Candidate, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight, peers};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;

@@ -153,9 +153,7 @@ section! {
         /// … for this long.
         suspect_after: Span = Span::from_secs(120),
     }
-}
 
-section! {
     /// What this node should have. Nothing set: only what was seen can be missed.
     Expect {
         /// At least this many rails.

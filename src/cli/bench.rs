@@ -75,9 +75,7 @@ pub(super) fn command(inputs: &Inputs, args: &BenchArgs, matches: &ArgMatches) -
     let files = &inputs.files;
     let rails = rails(args, files, matches).map_err(refuse_all)?;
     let (bench, errors) = run(files, rails, args.collective);
-    for error in &errors {
-        complain(error);
-    }
+    errors.iter().for_each(complain);
     let printed = print(&match inputs.output.style() {
         None => crate::report::bench::json(&bench),
         Some(style) => crate::report::bench::text(&bench, style),

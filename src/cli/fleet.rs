@@ -221,9 +221,8 @@ async fn watch(asked: &CommandLine) -> Status {
         return Err(refuse("--watch shows text: -o text or -o wide"));
     }
     let (api, _) = asked.connect().await?;
-    let config = watcher::Config::default()
-        .labels(asked.selector())
-        .page_size(WATCH_PAGE);
+    let config = watcher::Config::default().labels(asked.selector());
+    let config = config.page_size(WATCH_PAGE);
     let mut events = pin!(watcher(api.nodes.clone(), config).default_backoff());
     let mut stop = pin!(stop_signal().map_err(fail)?);
     let mut tick = tokio::time::interval(REDRAW.0);

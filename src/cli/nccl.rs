@@ -20,9 +20,7 @@ const PIECE: usize = 256 << 10;
 /// Runs `selvage nccl`. Exit status: 0 no fallback, 1 a fallback, 3 unknown or unreadable.
 pub(super) fn command(given: &Inputs) -> Status {
     let (inputs, errors) = run(&given.files);
-    for error in &errors {
-        complain(error);
-    }
+    errors.iter().for_each(complain);
     print(&match given.output.style() {
         None => report::json(&inputs),
         Some(style) => report::text(&inputs, style),

@@ -44,11 +44,8 @@ const SETTINGS_STACK: usize = 2 << 20;
 
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
-    let status = match args::parse(std::env::args_os().collect()) {
-        Ok(matches) => run(&matches).unwrap_or_else(|failed| failed),
-        Err(status) => status,
-    };
-    ExitCode::from(status)
+    let status = args::parse(std::env::args_os().collect()).and_then(|matches| run(&matches));
+    ExitCode::from(status.unwrap_or_else(|failed| failed))
 }
 
 /// The exit status; `Err` where it is that of a failure, which was complained about.
@@ -360,9 +357,7 @@ pub(super) fn serve(run: impl Future<Output = io::Result<()>>) -> u8 {
     match on_runtime(run).flatten() {
         Ok(()) => 0,
         Err(error) => {
-            for line in error.to_string().lines() {
-                complain(line);
-            }
+            error.to_string().lines().for_each(complain);
             match error.get_ref().and_then(|error| error.downcast_ref()) {
                 // A setting names a file that cannot be used.
                 Some(AgentError::Serve(_)) => USAGE,

@@ -101,10 +101,8 @@ fn only_call(node: &str) -> Result<Option<File>, String> {
     let mut options = File::options();
     let options = options.create(true).truncate(false).write(true);
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file = options
-        .custom_flags(flags.bits())
-        .open(&path)
-        .map_err(failed)?;
+    let file = options.custom_flags(flags.bits()).open(&path);
+    let file = file.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -227,7 +225,7 @@ impl SlurmClient<'_> {
     async fn update(&self, what: &[&str]) -> Result<(), String> {
         let name = format!("nodename={}", self.node);
         let args = [&["update", &name], what].concat();
-        self.run("scontrol", &args).await.map(|_| ())
+        self.run("scontrol", &args).await.map(drop)
     }
 
     /// Runs a program, which is killed at the deadline; gives what it printed.

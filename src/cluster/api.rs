@@ -67,9 +67,7 @@ pub async fn connect(
     config.read_timeout = Some(limits.idle);
     config.reset_reader_on_write = true;
     let agent = HeaderValue::from_str(&format!("selvage/{VERSION} ({REVISION})"));
-    config
-        .headers
-        .extend(agent.ok().map(|agent| (USER_AGENT, agent)));
+    (config.headers).extend(agent.ok().map(|agent| (USER_AGENT, agent)));
     // The callers retry, each with its own backoff.
     config.default_retry = false;
     let namespace = match settings.namespace.as_str() {

@@ -101,9 +101,7 @@ fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
 }
 
 fn kubeflow_kind<'a>(marks: &Marks<'a>) -> &'a str {
-    let operator = marks
-        .label("training.kubeflow.org/operator-name")
-        .unwrap_or("");
+    let operator = (marks.label("training.kubeflow.org/operator-name")).unwrap_or("");
     let known = pairs(OPERATORS).find(|(begins, _)| operator.starts_with(begins));
     match (marks.owner, known) {
         // An MPIJob's launcher is a batch Job's pod.

@@ -20,9 +20,7 @@ words! {
         /// Labels, condition and taint.
         All = "all",
     }
-}
 
-words! {
     /// Effect of the taint on pods that do not tolerate it.
     TaintEffect {
         /// New pods stay away; running ones stay.

@@ -48,9 +48,7 @@ section! {
         /// Where RDMA facts are read: auto, netlink, sysfs.
         rdma_source: RdmaSource = RdmaSource::Auto,
     }
-}
 
-section! {
     /// TLS and authentication (docs/tls.md). Unset: plain HTTP, open to every client that can reach
     /// the address. Changed files are reloaded.
     Serve {
@@ -73,9 +71,7 @@ section! {
         /// its search domains, `*.svc`, `*.local`, `*.internal`, and the API server's proxy.
         hosts: Vec<Glob> = Vec::new(),
     }
-}
 
-section! {
     /// How often each source is read. Kernel events trigger reads in between.
     Intervals {
         /// Port state.
@@ -106,9 +102,7 @@ section! {
         /// A read that takes longer than this counts as stalled.
         deadline: Span = Span::from_secs(5),
     }
-}
 
-section! {
     /// Which counters are read and exported.
     Counters {
         /// RDMA devices whose port counters are never opened: patterns over name or PCI address.
@@ -116,9 +110,7 @@ section! {
         /// Read and export every counter, not only the default selection.
         full: bool = false,
     }
-}
 
-section! {
     /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
     Nccl {
         /// Follow the node's pod logs for lines that NCCL writes.
@@ -145,9 +137,7 @@ section! {
         /// say, a quarter for their manifests. Beyond, the pod that takes most gives up first.
         memory_mib: usize = 16,
     }
-}
 
-section! {
     /// `selvage slurm health` (docs/slurm.md).
     SlurmSettings {
         /// Slurm's configuration file; empty: SLURM_CONF from the environment, else where Slurm looks.
@@ -177,9 +167,7 @@ words! {
         /// Every detail, also of single reads.
         Trace = "trace",
     }
-}
 
-words! {
     /// Format of the agent's own log.
     LogFormat {
         /// One line of text an event.
@@ -187,9 +175,7 @@ words! {
         /// One JSON object a line.
         Json = "json",
     }
-}
 
-words! {
     /// How the kernel log is read.
     KmsgSource {
         /// The device, or syslog(2) where it is absent or not permitted.
@@ -199,9 +185,7 @@ words! {
         /// syslog(2), also where the device could be opened.
         Syslog = "syslog",
     }
-}
 
-words! {
     /// Where RDMA facts are read.
     RdmaSource {
         /// RDMA netlink where the kernel answers, files elsewhere.
@@ -211,9 +195,7 @@ words! {
         /// Only files under /sys.
         Sysfs = "sysfs",
     }
-}
 
-words! {
     /// Where facts about pods come from.
     PodSource {
         /// The API server if it allows reading pods, else the logs' paths.

@@ -3,12 +3,11 @@
 
 use super::agent_client::PORT;
 use super::{FleetNode, mute};
-use crate::cluster::Limits;
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind, bounded};
-use crate::cluster::names;
 use crate::cluster::node::{NodeObject, NodeView, resource};
 use crate::cluster::settings::ClusterSettings;
+use crate::cluster::{Limits, names};
 use crate::report::text::Style;
 use backon::{ConstantBuilder, Retryable};
 use jiff::{SignedDuration, Timestamp};
@@ -77,9 +76,8 @@ impl FleetApi {
         style: Option<Style>,
     ) -> ApiResult<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let params = ListParams::default()
-            .labels(AGENTS)
-            .fields(&format!("spec.nodeName={node}"));
+        let params = ListParams::default().labels(AGENTS);
+        let params = params.fields(&format!("spec.nodeName={node}"));
         let found = self.ask("find the agent's pod", pods.list(&params)).await?;
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
         let mut pods = found.items.into_iter();

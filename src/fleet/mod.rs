@@ -13,12 +13,11 @@ pub mod text;
 pub mod watched;
 
 use crate::cluster::desired::WITHHELD;
-use crate::cluster::names;
 use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::settings::ClusterSettings;
 use crate::cluster::silence::Mutes;
-use crate::cluster::topology;
+use crate::cluster::{names, topology};
 use crate::report::State;
 use crate::report::port_view::natural;
 use causes::Cause;

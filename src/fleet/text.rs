@@ -172,9 +172,8 @@ fn narrow(widths: &mut [usize], screen: usize) {
         if whole <= screen || *widest <= NARROWEST {
             return;
         }
-        *widest = widest
-            .saturating_sub(whole - screen)
-            .max(NARROWEST.max(*widest / 2));
+        let least = NARROWEST.max(*widest / 2);
+        *widest = widest.saturating_sub(whole - screen).max(least);
     }
 }
 

@@ -299,9 +299,7 @@ impl Directory {
         let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).collect();
         let names = patterns.iter().filter_map(|pattern| pattern.names(&hosts));
         Directory {
-            dir: patterns
-                .first()
-                .map_or_else(PathBuf::new, |pattern| pattern.dir().into()),
+            dir: (patterns.first()).map_or_else(PathBuf::new, |pattern| pattern.dir().into()),
             names: names.collect(),
             hosts,
             host,

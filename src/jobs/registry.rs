@@ -179,9 +179,8 @@ impl Registry {
         let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
         let badness = |container: &Arc<ContainerVerdict>| {
             let verdict = &container.verdict;
-            let rank = WORST_FIRST
-                .iter()
-                .position(|of| *of == verdict.tcp_fallback);
+            let mut worst = WORST_FIRST.iter();
+            let rank = worst.position(|of| *of == verdict.tcp_fallback);
             (rank, verdict.init_hangs_since.is_none())
         };
         let turns = |verdicts: &mut Vec<Arc<ContainerVerdict>>,
@@ -204,10 +203,7 @@ impl Registry {
     fn counted(&self) -> Option<BTreeSet<String>> {
         let mut logs = self.logs.values();
         let unknown = logs.any(|log| log.remembered.is_some() && log.current.is_none());
-        let counted = self
-            .logs
-            .values()
-            .filter(|log| log.counted && !log.finished);
+        let counted = (self.logs.values()).filter(|log| log.counted && !log.finished);
         let verdicts = counted.filter_map(|log| log.current.as_ref());
         (!unknown).then(|| verdicts.map(|now| job_name(now)).collect())
     }

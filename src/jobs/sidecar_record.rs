@@ -58,9 +58,7 @@ pub(super) fn sidecar_verdict(
     };
     verdict.init_hangs_since.take_if(|since| !is_near(*since));
     let is_plausible = |seconds: f64| (0.0..=LONGEST_INIT).contains(&seconds);
-    verdict
-        .init_seconds
-        .take_if(|seconds| !is_plausible(*seconds));
+    (verdict.init_seconds).take_if(|seconds| !is_plausible(*seconds));
     let counts = verdict.channels.values_mut();
     for count in counts.chain(verdict.warnings.values_mut()) {
         *count = (*count).min(MOST_COUNT);

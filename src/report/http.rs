@@ -3,12 +3,11 @@
 //! that no client can hold it up; one answer is made at a time, in turn, and probes wait for none.
 
 use super::catalogue::Detail;
-use super::json;
 use super::metrics::{self, AgentStats};
 use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
 use super::text::{self, Style};
-use super::{ClusterStatus, Report};
+use super::{ClusterStatus, Report, json};
 use crate::settings_macro::defaults;
 use bytes::Bytes;
 use hosts::Hosts;

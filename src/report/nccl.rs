@@ -70,10 +70,8 @@ fn one(page: &mut Page, input: &Input) {
 /// Connections that were logged, by transport: `net_ib 8, p2p 4`.
 pub fn connections(verdict: &NcclVerdict) -> String {
     let used = verdict.channels.iter().filter(|(_, count)| **count > 0);
-    let used: Vec<String> = used
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    used.join(", ")
+    let used = used.map(|(name, count)| format!("{name} {count}"));
+    used.collect::<Vec<_>>().join(", ")
 }
 
 /// How long the init took, else how it ended; `None` where that is unknown.

@@ -161,9 +161,8 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
 
 /// What 802.1X says of the ports that have a supplicant.
 fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
-    let all: Vec<_> = (ports.iter())
-        .filter_map(|port| Some((port, port.dot1x?)))
-        .collect();
+    let all = ports.iter().filter_map(|port| Some((port, port.dot1x?)));
+    let all: Vec<_> = all.collect();
     if all.is_empty() {
         return;
     }

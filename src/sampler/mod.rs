@@ -180,9 +180,8 @@ impl Sampler {
     pub async fn step(&mut self) -> News {
         let now = self.clock.now();
         let due = self.schedule.start_due(now);
-        let work: Vec<_> = (due.into_iter())
-            .filter_map(|subject| self.work(subject))
-            .collect();
+        let due = due.into_iter();
+        let work: Vec<_> = due.filter_map(|subject| self.work(subject)).collect();
         self.pool.submit(now, work);
         self.pool.attend(now);
         if self.schedule.mark_stalled(now) {

@@ -94,16 +94,12 @@ pub struct Schedule {
 
 /// After an event, state is read at once and again after these: an rxe port follows its network
 /// device up to 20 ms late, and firmware may take its time.
-const FOLLOW_UPS: [Duration; 3] = [
-    Duration::from_millis(10),
-    Duration::from_millis(40),
-    LAST_FOLLOW_UP,
-];
+const FOLLOW_UP_MILLIS: [u64; 3] = [10, 40, 200];
+/// The last of them.
+const LAST_FOLLOW_UP: Duration = Duration::from_millis(200);
 
 /// Reads of one subject that may hang at once: each keeps a worker.
 const MAX_ABANDONED: u32 = 3;
-
-const LAST_FOLLOW_UP: Duration = Duration::from_millis(200);
 
 /// How much too early a read may start when others are due; never more than a twentieth of its
 /// interval.
@@ -111,11 +107,7 @@ const SLACK: Duration = Duration::from_millis(250);
 
 /// Something that is gone is looked for again after these, so that a loss is believed within seconds however
 /// slow the regular pace; the last one is past the default of `device_missing.gone_after`.
-const DOUBTS: [Duration; 3] = [
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(16),
-];
+const DOUBT_SECS: [u64; 3] = [4, 8, 16];
 
 impl Schedule {
     /// Adds a subject, due at once, unless it is there already.
@@ -167,7 +159,7 @@ impl Schedule {
             // The last event's follow-ups are enough for those before it; doubts stay.
             let soon = now.plus(LAST_FOLLOW_UP);
             slot.extra.retain(|at| *at > soon);
-            let follow_ups = FOLLOW_UPS.iter().map(|by| now.plus(*by));
+            let follow_ups = FOLLOW_UP_MILLIS.map(|by| now.plus(Duration::from_millis(by)));
             slot.extra.splice(0..0, follow_ups);
         }
     }
@@ -177,7 +169,8 @@ impl Schedule {
         if let Some(slot) = self.slots.get_mut(subject) {
             let soon = now.plus(LAST_FOLLOW_UP);
             slot.extra.retain(|at| *at <= soon);
-            slot.extra.extend(DOUBTS.iter().map(|by| now.plus(*by)));
+            slot.extra
+                .extend(DOUBT_SECS.map(|by| now.plus(Duration::from_secs(by))));
         }
     }
 
@@ -205,10 +198,7 @@ impl Schedule {
     pub fn start_due(&mut self, now: Millis) -> Vec<Subject> {
         let mut due = Vec::new();
         self.hold_back();
-        let waking = self
-            .slots
-            .values()
-            .any(|slot| slot.is_free() && slot.due <= now);
+        let waking = (self.slots.values()).any(|slot| slot.is_free() && slot.due <= now);
         for (subject, slot) in &mut self.slots {
             if !slot.is_free() {
                 continue;

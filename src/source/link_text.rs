@@ -40,9 +40,7 @@ pub fn parse_rate(text: &str) -> Option<LinkRate> {
     let (number, rest) = text.trim().split_once(' ')?;
     let rest = rest.trim().strip_prefix("Gb/sec")?.trim();
     let tenths = parse::tenths(number).filter(|tenths| *tenths <= MAX_GBPS * 10)?;
-    let words = rest
-        .strip_prefix('(')
-        .and_then(|rest| rest.strip_suffix(')'));
+    let words = (rest.strip_prefix('(')).and_then(|rest| rest.strip_suffix(')'));
     let words = words.unwrap_or_default();
     let (lanes, speed) = words.split_once(' ').unwrap_or((words, ""));
     Some(LinkRate {

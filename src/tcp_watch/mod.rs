@@ -23,8 +23,7 @@ use crate::observe::traffic::{GpuPod, NetCounters, NodeRdma, PodQps, PodTraffic,
 use crate::source::device_checkpoint::Allocations;
 use crate::source::pod_processes::{self, PodPids, net};
 use crate::source::rdma_port::class_dir;
-use crate::source::rdma_traffic;
-use crate::source::tree;
+use crate::source::{rdma_traffic, tree};
 use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
 use std::collections::{BTreeMap, BTreeSet};

@@ -218,6 +218,7 @@ impl Case<'_> {
             };
         }
         let failure = self.run.failure.as_ref().map(|(_, text)| text);
+        let less = self.rails.filter(|rails| rails.is_less);
         let verdict = if !self.run.is_over() {
             let last = self.run.rows.last().map_or(0, |row| row.size);
             let cause = failure.map_or(String::new(), |text| format!(": {text}"));
@@ -228,12 +229,7 @@ impl Case<'_> {
         } else if self.run.uncounted > 0 {
             let rest = format!("but whether the results are right is not known: {NO_COUNT}");
             self.unknown("ResultsUnclear", &rest)
-        } else if let Some(Rails {
-            trouble: Some(trouble),
-            is_less: true,
-            ..
-        }) = self.rails
-        {
+        } else if let Some(trouble) = less.and_then(|rails| rails.trouble.as_ref()) {
             let rest = format!("but the node is {trouble}: what it should carry is not known");
             self.unknown("NodeNotReady", &rest)
         } else {

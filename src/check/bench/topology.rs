@@ -109,14 +109,16 @@ impl Topology {
             return Some("ranks are missing from the list of ranks".into());
         }
         if let Some(logged) = logged.filter(|logged| *logged > n) {
-            let names = format!("NCCL's log names {logged} ranks, the list of ranks {n}");
-            return Some(names);
+            return Some(format!(
+                "NCCL's log names {logged} ranks, the list of ranks {n}"
+            ));
         }
         // Unknown if the figures do not depend on the number of ranks.
         let fits = |ranks| has_factor(run, collective?, ranks);
         if fits(n) == Some(false) {
-            let why = format!("busbw is not the multiple of algbw that {n} ranks give");
-            return Some(why);
+            return Some(format!(
+                "busbw is not the multiple of algbw that {n} ranks give"
+            ));
         }
         let most = self.nodes.iter().map(|node| node.ranks).max().unwrap_or(0);
         let full = most.saturating_mul(self.nodes.len() as u32);

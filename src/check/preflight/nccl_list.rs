@@ -96,10 +96,8 @@ impl NcclList {
 }
 
 fn strip(text: &str, mark: char) -> (bool, &str) {
-    match text.strip_prefix(mark) {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    }
+    let rest = text.strip_prefix(mark);
+    (rest.is_some(), rest.unwrap_or(text))
 }
 
 fn entry(text: &str) -> Option<Entry> {

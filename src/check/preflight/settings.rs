@@ -77,8 +77,7 @@ fn tcp(context: &Context<'_>, setting: Setting<'_>) -> Item {
         (false, true) => "and the job's GPUs are on several nodes",
         (false, false) => return fine("the node has no RDMA device"),
     };
-    let file = setting.file;
-    let from = file.map_or(String::new(), |file| format!(" from {file}"));
+    let from = (setting.file).map_or(String::new(), |file| format!(" from {file}"));
     Item::degraded("TcpConfigured", format!("{setting} asks for TCP, {why}"))
         .fix(format!("{}: remove it{from}", setting.name))
 }

@@ -4,8 +4,7 @@
 use crate::agent::ClusterLink;
 use crate::cluster::desired::{Desired, WantedTaint, desired};
 use crate::cluster::pods::{Health, PodTable};
-use crate::cluster::topology;
-use crate::cluster::{ClusterSettings, NodeFacts};
+use crate::cluster::{ClusterSettings, NodeFacts, topology};
 use crate::observe::node_resources::{NodeResources, Offered};
 use crate::report::cluster::BudgetStatus;
 use crate::report::{ClusterStatus, Report};

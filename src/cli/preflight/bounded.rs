@@ -2,7 +2,7 @@
 
 use crate::blocking::spawn_with_stack;
 use crate::host::Host;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -25,10 +25,9 @@ impl Missing {
     /// What is said of a device or name that could not be asked.
     pub(super) fn reading<T>(self, what: &str) -> Reading<T> {
         match self {
-            Missing::Late => Reading::Failed(Fault {
-                kind: FaultKind::Stalled,
-                detail: format!("{what}: no answer in time"),
-            }),
+            Missing::Late => {
+                Reading::failed(FaultKind::Stalled, format!("{what}: no answer in time"))
+            }
             Missing::NoThread => Reading::NotObservable,
         }
     }
@@ -75,10 +74,10 @@ impl Deadline {
     pub(super) fn reading<T>(self, what: &str, pending: &Pending<Reading<T>>) -> Reading<T> {
         self.wait(pending).unwrap_or_else(|missing| match missing {
             Missing::Late => missing.reading(what),
-            Missing::NoThread => Reading::Failed(Fault {
-                kind: FaultKind::Other,
-                detail: format!("{what}: no thread could be started (process limit reached)"),
-            }),
+            Missing::NoThread => {
+                let why = "no thread could be started (process limit reached)";
+                Reading::failed(FaultKind::Other, format!("{what}: {why}"))
+            }
         })
     }
 }

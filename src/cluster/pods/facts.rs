@@ -53,9 +53,7 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
     let spec = pod.get("spec")?;
     // Claims of the whole pod may be for any of its containers.
     let claims = list(spec, "resourceClaims").next().is_some()
-        || NETWORKS
-            .split(' ')
-            .any(|name| annotations.contains_key(name));
+        || (NETWORKS.split(' ')).any(|name| annotations.contains_key(name));
     let sidecars = list(spec, "initContainers")
         .filter(|container| text(container, "restartPolicy") == Some("Always"));
     let mut containers = BTreeMap::new();

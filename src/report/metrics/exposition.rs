@@ -73,10 +73,8 @@ impl Exposition {
         let (Some(value), true) = (value.sample(), family.detail <= self.detail) else {
             return;
         };
-        let (_, series) = self
-            .families
-            .entry(family.name)
-            .or_insert((family, Vec::new()));
+        let known = self.families.entry(family.name);
+        let (_, series) = known.or_insert((family, Vec::new()));
         series.push(metric(family, labels, value));
     }
 

@@ -1,8 +1,5 @@
 //! The file that `-J FILE` writes (nccl-tests 2.17 and later, `JSON_FILE_VERSION` 3 as of 2.19).
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a `serde_json::Value` gives null where nothing is"
-)]
+#![expect(clippy::indexing_slicing, reason = "an absent `Value` indexes as null")]
 
 use crate::observe::bench::{BenchLog, Collective, Measurement, Rank, Row, Run};
 use serde_json::Value;

@@ -37,15 +37,13 @@ impl From<Errno> for NetlinkError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::EPROTONOSUPPORT | Errno::EAFNOSUPPORT | Errno::ESOCKTNOSUPPORT => {
-                NetlinkError::NotSupported
+                Self::NotSupported
             }
-            Errno::ENODEV | Errno::ENXIO | Errno::EIO => NetlinkError::Gone,
-            Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENOENT => {
-                NetlinkError::NotAvailable
-            }
-            Errno::EPERM | Errno::EACCES => NetlinkError::Denied,
-            Errno::EAGAIN | Errno::ETIMEDOUT => NetlinkError::Timeout,
-            other => NetlinkError::Io(other),
+            Errno::ENODEV | Errno::ENXIO | Errno::EIO => Self::Gone,
+            Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENOENT => Self::NotAvailable,
+            Errno::EPERM | Errno::EACCES => Self::Denied,
+            Errno::EAGAIN | Errno::ETIMEDOUT => Self::Timeout,
+            other => Self::Io(other),
         }
     }
 }

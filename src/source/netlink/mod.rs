@@ -83,9 +83,7 @@ impl<'a> Message<'a> {
     pub fn step(self) -> Answer<Step<'a>> {
         match self.kind {
             NLMSG_ERROR | NLMSG_DONE => match array(self.payload, 0).map(i32::from_ne_bytes) {
-                Some(code) if code < 0 => {
-                    Err(Errno::from_raw(code.checked_neg().unwrap_or(0)).into())
-                }
+                Some(code) if code < 0 => Err(Errno::from_raw(code.saturating_neg()).into()),
                 Some(_) => Ok(Step::Done),
                 None if self.kind == NLMSG_DONE => Ok(Step::Done),
                 None => Err(NetlinkError::Malformed("error message without a number")),

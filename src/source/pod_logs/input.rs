@@ -53,9 +53,8 @@ impl Gz {
             }
         }
         let room = buf.len().saturating_sub(self.carry.len()) as u64;
-        let fresh = (&mut self.decoder)
-            .take(room)
-            .read_to_end(&mut self.carry)?;
+        let mut unpacked = (&mut self.decoder).take(room);
+        let fresh = unpacked.read_to_end(&mut self.carry)?;
         let filled = self.carry.len().min(buf.len());
         let (head, _) = buf.split_at_mut(filled);
         head.copy_from_slice(self.carry.get(..filled).unwrap_or_default());

@@ -63,10 +63,8 @@ pub(super) fn names(
     wanted: impl Fn(&str) -> bool,
 ) -> io::Result<(Vec<Name>, bool)> {
     let mut found = Vec::new();
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "log directories are not kernel files; the caller judges their errors"
-    )]
+    // Log directories are not kernel files.
+    #[expect(clippy::disallowed_methods, reason = "callers judge the errors")]
     for (number, entry) in std::fs::read_dir(dir)?.enumerate() {
         if found.len() >= most || number >= MAX_EXAMINED {
             return Ok((found, true));
