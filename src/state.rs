@@ -60,10 +60,8 @@ impl Saved {
     /// Restricted ports, if the file is of this boot: firmware or privileges may change over a
     /// reboot.
     pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {
-        match self.memory_of(boot_id) {
-            Some(_) => self.restricted.clone(),
-            None => Vec::new(),
-        }
+        let restricted = self.memory_of(boot_id).map(|_| self.restricted.clone());
+        restricted.unwrap_or_default()
     }
 
     /// What a history starts from. Without the same boot id that is only what outlives a reboot.

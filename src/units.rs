@@ -171,6 +171,22 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A number with its noun: `2 nodes`.
+pub fn count(number: impl ToString, noun: &str) -> String {
+    let number = number.to_string();
+    let s = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
+/// The first `most` words with a separator, and how many more there are.
+pub fn joined<T: AsRef<str>>(words: &[T], separator: &str, most: usize) -> String {
+    let shown: Vec<&str> = words.iter().take(most).map(AsRef::as_ref).collect();
+    match words.len().saturating_sub(most) {
+        0 => shown.join(separator),
+        more => format!("{} and {more} more", shown.join(separator)),
+    }
+}
+
 /// A length of time in settings, written as `250ms`, `10s`, `5m`, `1h` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub Duration);

@@ -70,15 +70,11 @@ impl Cluster {
         let (changes, changes_rx) = mpsc::channel(WAITING);
         let (events, events_rx) = EventSender::channel();
         let (table, pods) = watch::channel(Arc::new(PodTable::default()));
-        let (status, status_rx) = watch::channel(None);
-        let (node, node_rx) = watch::channel(NodeFacts::default());
+        let (status_tx, status) = watch::channel(None);
+        let (node_tx, node) = watch::channel(NodeFacts::default());
         let wanted = link.is_none().then(|| wanted(config)).flatten();
         let cluster = Cluster {
-            link: link.unwrap_or(ClusterLink {
-                status: status_rx,
-                node: node_rx,
-                pods,
-            }),
+            link: link.unwrap_or(ClusterLink { status, node, pods }),
             changes,
             events,
             state: None,
@@ -91,8 +87,8 @@ impl Cluster {
             reports,
             changes: changes_rx,
             pod_events: events_rx,
-            status,
-            node,
+            status: status_tx,
+            node: node_tx,
         });
         let ((_, memory), limits) = (config.nccl.memory(), Limits::default());
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
@@ -111,9 +107,8 @@ impl Cluster {
                     _ = futures::future::join3(writer, watch, reach) => {}
                 }
             };
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build()?;
             runtime.block_on(task.beating(all));
             Ok(())
         });

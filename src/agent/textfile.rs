@@ -55,9 +55,8 @@ pub(super) fn start<S: Fn() -> AgentStats + Send + Sync + 'static>(
 /// node_exporter has `process_*` of its own, and refuses two of a name.
 fn without_process(text: &str) -> String {
     let is_own = |line: &&str| {
-        let name = line
-            .strip_prefix("# HELP ")
-            .or_else(|| line.strip_prefix("# TYPE "));
+        let help = line.strip_prefix("# HELP ");
+        let name = help.or_else(|| line.strip_prefix("# TYPE "));
         !name.unwrap_or(line).starts_with("process_")
     };
     text.split_inclusive('\n').filter(is_own).collect()

@@ -20,10 +20,8 @@ pub struct Limit {
 
 /// `more_than` within `secs` seconds.
 const fn limit(more_than: u64, secs: u64) -> Limit {
-    Limit {
-        more_than,
-        within: Span::from_secs(secs),
-    }
+    let within = Span::from_secs(secs);
+    Limit { more_than, within }
 }
 
 /// The policy, and its sections for checks, each of which also says how long to look before believing.

@@ -298,9 +298,7 @@ async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &Comm
     let targets = Some(targets).filter(|_| length.is_some() || !what.is_empty());
     let (api, _) = asked.connect().await?;
     let muted = api.mute(node, targets.as_ref(), until).await;
-    let text = match muted.map_err(fail)? {
-        Some(text) => format!("muted until: {text}"),
-        None => "nothing is muted".into(),
-    };
+    let shown = |text| format!("muted until: {text}");
+    let text = (muted.map_err(fail)?).map_or("nothing is muted".into(), shown);
     print(&format!("{node}: {text}\n"))
 }

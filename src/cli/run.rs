@@ -26,6 +26,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -389,10 +390,7 @@ impl Write for Stderr {
 
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
-    let most = match quiet {
-        true => tracing::Level::WARN,
-        false => tracing::Level::TRACE,
-    };
+    let most = if quiet { Level::WARN } else { Level::TRACE };
     let level = config.agent.log_level.level().min(most);
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -402,9 +400,8 @@ pub(super) fn init_log(config: &Config, quiet: bool) {
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
     // The client logs each failed request as an error; who asked says what it means.
-    let targets = Targets::new()
-        .with_default(level)
-        .with_target("kube_client", LevelFilter::OFF);
+    let targets = Targets::new().with_default(level);
+    let targets = targets.with_target("kube_client", LevelFilter::OFF);
     match config.agent.log_format {
         LogFormat::Json => log.event_format(FlatJson).finish().with(targets).init(),
         LogFormat::Text => log.finish().with(targets).init(),

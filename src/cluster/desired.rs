@@ -218,10 +218,8 @@ fn message(report: &Report) -> String {
         // Of what follows, the cause has the remedy.
         let follows = |finding: &&Finding| finding.caused_by.as_ref().is_some_and(leads);
         let follows = !found.is_empty() && found.iter().all(follows);
-        let remedy = match of_finding.or_else(|| remedy(reason)).filter(|_| !follows) {
-            Some(remedy) => format!(" Remedy: {remedy}"),
-            None => String::new(),
-        };
+        let remedy = of_finding.or_else(|| remedy(reason)).filter(|_| !follows);
+        let remedy = remedy.map_or(String::new(), |remedy| format!(" Remedy: {remedy}"));
         parts.push(format!("{reason}{on}{}.{remedy}", subjects.join(", ")));
     }
     format!("{}: {}{muted}", report.state.as_str(), parts.join(" "))

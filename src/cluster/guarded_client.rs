@@ -61,10 +61,7 @@ fn limited(
         let chunks = body.into_data_stream().map(move |chunk| {
             let chunk = chunk?;
             let line = memchr::memrchr(b'\n', &chunk).filter(|_| lines);
-            length = match line {
-                Some(end) => chunk.len() - end,
-                None => length + chunk.len(),
-            };
+            length = line.map_or(length + chunk.len(), |end| chunk.len() - end);
             match length > LONGEST {
                 true => Err(BoxError::from(TOO_LONG)),
                 false => Ok(Frame::data(chunk)),

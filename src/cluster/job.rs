@@ -64,10 +64,8 @@ impl<'a> Marks<'a> {
 /// The job that the pod belongs to, by the most specific mark, else its owner.
 pub fn job(marks: &Marks<'_>) -> Option<Job> {
     let (kind, name) = by_marks(marks).or_else(|| by_owner(marks))?;
-    Some(Job {
-        kind: kind.into(),
-        name: name.into(),
-    })
+    let (kind, name) = (kind.into(), name.into());
+    Some(Job { kind, name })
 }
 
 fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {

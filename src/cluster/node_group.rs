@@ -35,10 +35,8 @@ impl NodeGroup {
                 value => Expression::Equal(label.clone(), value.into()),
             }]);
         }
-        NodeGroup {
-            lease: lease_name(value),
-            selector,
-        }
+        let lease = lease_name(value);
+        NodeGroup { lease, selector }
     }
 
     /// Whether a node with these labels is in the group.

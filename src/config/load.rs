@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::complaint::{Complaint, Origin};
-use super::layers::Layers;
+use super::layers::{Layers, Raw};
 use super::settings::{Setting, settings};
 use crate::files::read_all;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -97,11 +97,8 @@ impl Loaded {
                 (host.unwrap_or_else(|| "unknown".into()), Origin::Host)
             }
         };
-        self.layers.raws.push(super::layers::Raw {
-            key: "agent.node_name".into(),
-            value: name.clone().into(),
-            origin,
-        });
+        let (key, value) = ("agent.node_name".into(), name.clone().into());
+        self.layers.raws.push(Raw { key, value, origin });
         self.config.agent.node_name = name;
     }
 }

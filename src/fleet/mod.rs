@@ -152,6 +152,7 @@ impl FleetNode {
             () => Taint::None,
         };
         let group = NodeGroup::new(settings, &node.labels);
+        let since = condition.last_transition_time;
         FleetNode {
             attributes: attributes(&node),
             node: node.name,
@@ -161,9 +162,7 @@ impl FleetNode {
                 _ => condition.reason,
             },
             message: condition.message,
-            since: condition
-                .last_transition_time
-                .filter(|_| state != Some(State::Degraded)),
+            since: since.filter(|_| state != Some(State::Degraded)),
             heartbeat: condition.last_heartbeat_time,
             silent: false,
             rails: label(names::RAILS),

@@ -377,10 +377,7 @@ fn pod_name(container: &ContainerVerdict) -> String {
 
 /// Who may make up jobs: a namespace, or the user of a job outside of Kubernetes.
 pub fn tenant(key: &ContainerKey) -> &str {
-    match key.job() {
-        Some(_) => &key.uid,
-        None => &key.namespace,
-    }
+    key.job().map_or(&key.namespace, |_| &key.uid)
 }
 
 impl JobLog {

@@ -31,10 +31,8 @@ fn look(
     let running = table.by_uid.values().filter(|pod| !pod.finished);
     let facts: Vec<PodFacts> = running.map(|pod| PodFacts::clone(pod)).collect();
     let checkpoint = device_checkpoint::read(host);
-    let names = match checkpoint.value() {
-        Some(_) => pod_processes::names(host, &config.nccl.pod_logs),
-        None => BTreeMap::new(),
-    };
+    let names = |_| pod_processes::names(host, &config.nccl.pod_logs);
+    let names = checkpoint.value().map(names).unwrap_or_default();
     let mut pods = gpu_pods(&facts, checkpoint.value(), &names);
     // Jobs of Slurm share the host's network: only that of a job alone can be told.
     if pods.is_empty() && slurm_jobs::has_gpus(host) {

@@ -361,10 +361,8 @@ struct Credit {
 
 impl Credit {
     fn full(now: Instant) -> Self {
-        Credit {
-            left: CREDIT,
-            counted: now,
-        }
+        let (left, counted) = (CREDIT, now);
+        Credit { left, counted }
     }
 
     /// Takes off an answer that was made from `began` to `now`; gives how long to pause before the next
@@ -400,10 +398,8 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
         if let Err(error) = setsockopt(&stream, sockopt::TcpUserTimeout, &patience) {
             tracing::debug!(%error, "time for writes to a connection could not be bounded");
         }
-        let mut client = Client {
-            address,
-            chain: Vec::new(),
-        };
+        let chain = Vec::new();
+        let mut client = Client { address, chain };
         let Some(config) = self.state.access().tls else {
             return self.requests(stream, client).await;
         };
@@ -478,9 +474,8 @@ async fn handshake(
     let accepting = TlsAcceptor::from(config).accept(stream);
     let accepted = tokio::time::timeout(patience, accepting).await;
     let shaken = accepted.map_err(io::Error::from).flatten();
-    shaken
-        .inspect_err(|error| tracing::debug!(%error, "TLS handshake failed"))
-        .ok()
+    let shaken = shaken.inspect_err(|error| tracing::debug!(%error, "TLS handshake failed"));
+    shaken.ok()
 }
 
 #[cfg(test)]

@@ -45,10 +45,7 @@ const RECENT: Duration = Duration::from_secs(120);
 /// Seconds between refreshes: fewer while things change.
 pub fn refresh_seconds(report: &Report) -> u8 {
     let lately = report.snapshot.at.since(report.since) < RECENT;
-    match lately || !report.full_window {
-        true => 5,
-        false => 10,
-    }
+    if lately || !report.full_window { 5 } else { 10 }
 }
 
 /// An icon's shape, of a different outline for each severity.

@@ -187,11 +187,9 @@ impl Sampler {
         if self.schedule.mark_stalled(now) {
             return News::Changed;
         }
-        let wake = [self.schedule.next_attention(), self.pool.next_attention()]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or_else(|| now.plus(Duration::from_secs(1)));
+        let attention = [self.schedule.next_attention(), self.pool.next_attention()];
+        let wake = attention.into_iter().flatten().min();
+        let wake = wake.unwrap_or_else(|| now.plus(Duration::from_secs(1)));
         tokio::select! {
             () = self.pool.news() => {}
             () = tokio::time::sleep_until(self.clock.instant(wake)) => {}
@@ -345,23 +343,19 @@ impl Sampler {
         let subject = Subject::new("netdev", name);
         let mut known = self.schedule.contains(&subject);
         self.schedule.wake(&subject, now);
-        for (device, _) in
-            ports_of(&self.snapshot).filter(|(_, port)| port.netdev.as_deref() == Some(name))
-        {
+        let ports = ports_of(&self.snapshot);
+        for (device, _) in ports.filter(|(_, port)| port.netdev.as_deref() == Some(name)) {
             known = true;
             let link = Subject::new("link", &device.key.0);
             self.schedule.wake(&link, now);
         }
-        if !known {
-            // A new or renamed device may belong to a port: enumerate. Strangers (veth of pods)
-            // come and go all day, so only if RDMA ports without a network device exist.
-            let missing = ports_of(&self.snapshot).any(|(_, port)| {
-                let name = port.netdev.as_ref();
-                name.is_none_or(|name| !self.snapshot.netdevs.contains_key(name))
-            });
-            if missing {
-                self.wake(&["devices"]);
-            }
+        let is_unseen = |name: &String| !self.snapshot.netdevs.contains_key(name);
+        let netdevs = || ports_of(&self.snapshot).map(|(_, port)| port.netdev.as_ref());
+        let lacks_any = netdevs().any(|name| name.is_none_or(is_unseen));
+        // A new or renamed device may belong to a port: enumerate. Strangers (veth of pods)
+        // come and go all day, so only if RDMA ports without a network device exist.
+        if !known && lacks_any {
+            self.wake(&["devices"]);
         }
     }
 

@@ -269,10 +269,8 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
         let still = |key: &DeviceKey| devices.iter().any(|device| device.key == *key);
         let doubt = known.iter().any(|device| !still(&device.key));
         // An unchanged list keeps its allocation, so that others can compare cheaply.
-        let value = match before {
-            Some(before) if *before == devices => before,
-            _ => Arc::new(devices),
-        };
+        let same = before.filter(|before| **before == devices);
+        let value = same.unwrap_or_else(|| Arc::new(devices));
         snapshot.devices = Some(Stamped { at, value });
         Changes {
             changed: true,
@@ -314,10 +312,8 @@ fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             });
             ports.ok()
         });
-        link_sample(by_port(
-            &device,
-            reader.read(host, &known.unwrap_or_default()),
-        ))
+        let read = reader.read(host, &known.unwrap_or_default());
+        link_sample(by_port(&device, read))
     }))
 }
 
@@ -511,12 +507,7 @@ fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
 }
 
 fn vf_links_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
-    of_interface(
-        name,
-        vf::links,
-        |snapshot| &mut snapshot.vf_links,
-        PartialEq::eq,
-    )
+    of_interface(name, vf::links, |all| &mut all.vf_links, PartialEq::eq)
 }
 
 fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
@@ -556,9 +547,7 @@ fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
                 listener = Some(open);
                 Reading::Value(heard)
             }
-            Err(errno) => {
-                Reading::failed(FaultKind::Other, format!("packet socket: {}", errno.desc()))
-            }
+            Err(errno) => Reading::Failed(Fault::other(format!("packet socket: {}", errno.desc()))),
         });
         if let Reading::Failed(fault) = &heard
             && !std::mem::replace(&mut warned, true)
@@ -620,12 +609,7 @@ fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     let rdma: Vec<Bdf> = rdma.into_iter().collect();
     Some(Box::new(move |host| {
         let facts = pci::scan(host, &rdma);
-        let functions = || {
-            facts
-                .value()
-                .into_iter()
-                .flat_map(|facts| facts.functions.values())
-        };
+        let functions = || (facts.value().into_iter()).flat_map(|facts| facts.functions.values());
         let ends = [
             ended(&facts),
             first_fault(functions().map(|function| &function.config_dead)),

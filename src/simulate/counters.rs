@@ -47,10 +47,8 @@ pub(super) fn counters(tables: &[String], seed: u64) -> Attrs {
     let tables = tables.iter().filter_map(|name| TABLES.counters.get(name));
     let rules = tables.flatten();
     let attrs = rules.map(|(name, rule)| {
-        let attr = match evaluate(rule, name, seed, 0) {
-            Some(value) => Attr::Number(value),
-            None => Attr::Text(rule.clone()),
-        };
+        let text = || Attr::Text(rule.clone());
+        let attr = evaluate(rule, name, seed, 0).map_or_else(text, Attr::Number);
         (name.clone(), attr)
     });
     attrs.collect()

@@ -8,7 +8,7 @@ use super::spec::*;
 use crate::check::profile::by_type;
 use crate::data_files::embedded;
 use crate::observe::netdev::DcbFacts;
-use crate::observe::vf::{VfLink, VfLinks};
+use crate::observe::vf::VfLink;
 use crate::units::Bdf;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -237,10 +237,7 @@ fn place(spec: &mut NodeSpec, text: &str) -> Option<PciSpec> {
             ..PciSpec::default()
         };
         if let Some(above) = at.replace(below) {
-            let kind = match above.parent {
-                None => &CATALOGUE.root_port,
-                Some(_) => &CATALOGUE.switch_port,
-            };
+            let kind = (above.parent).map_or(&CATALOGUE.root_port, |_| &CATALOGUE.switch_port);
             let bridge = function(&above, kind);
             spec.pci.entry(above.bdf.to_string()).or_insert(bridge);
         }
@@ -375,9 +372,7 @@ fn add_to_physical(spec: &mut NodeSpec, pf: Bdf, at: Bdf, link: Option<VfLink>) 
     functions.push(at);
     let mut netdevs = spec.netdevs.iter_mut();
     if let (Some(state), Some(netdev)) = (link, netdevs.find(|netdev| netdev.pci == Some(pf))) {
-        let links = netdev.vf_links.get_or_insert(VfLinks {
-            states: BTreeMap::new(),
-        });
+        let links = netdev.vf_links.get_or_insert_default();
         links.states.insert(number, state);
     }
 }

@@ -125,9 +125,7 @@ struct Sibling {
 /// drivers tell it in `dev_id`. IPoIB children (`ib0.8001`) and representors stand back. With one
 /// port, the first left serves; with more, only a match does.
 fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> {
-    let ours = siblings
-        .iter()
-        .filter(|s| !s.representor && !s.name.contains('.'));
+    let ours = (siblings.iter()).filter(|s| !s.representor && !s.name.contains('.'));
     let mut ours: Vec<&Sibling> = ours.collect();
     ours.sort_by(|a, b| a.name.cmp(&b.name));
     let index = u64::from(port.checked_sub(1)?);

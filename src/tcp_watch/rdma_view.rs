@@ -49,10 +49,8 @@ pub(crate) struct Netlink {
 impl Netlink {
     /// For the running kernel; a directory tree answers from what was recorded in it.
     pub(crate) fn new(host: &Host) -> Self {
-        Netlink {
-            client: None,
-            tree: (!host.is_live()).then(|| host.clone()),
-        }
+        let tree = (!host.is_live()).then(|| host.clone());
+        Netlink { client: None, tree }
     }
 
     fn client(&mut self) -> Answer<&mut Client> {

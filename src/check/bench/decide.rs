@@ -7,6 +7,7 @@ use super::{FALL, LARGE, LINE_RATE, Limit, TOLERANCE};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::check::word;
 use crate::observe::bench::{Collective, Rails, Run};
+use crate::units::count;
 
 const NO_END: &str =
     "the run did not complete (neither Out of bounds values nor Avg bus bandwidth was printed)";
@@ -112,9 +113,9 @@ impl Case<'_> {
             return verdict;
         }
         if topology.nodes.len() < 2 {
-            let (n, s) = (topology.nranks, if topology.nranks == 1 { "" } else { "s" });
+            let ranks = count(topology.nranks, "rank");
             let rest = format!(
-                "inside one node ({n} rank{s}): NVLink, PCIe and memory are measured, no rail is used"
+                "inside one node ({ranks}): NVLink, PCIe and memory are measured, no rail is used"
             );
             return self.unknown("OneNode", &rest);
         }

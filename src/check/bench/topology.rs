@@ -144,9 +144,7 @@ fn has_factor(run: &Run, collective: Collective, nranks: u32) -> Option<bool> {
         return None;
     }
     // Two decimals are printed, fewer of wide figures.
-    let wide = match algbw.max(busbw) < 1000.0 {
-        true => 0.0,
-        false => busbw / 1e3,
-    };
+    let is_wide = algbw.max(busbw) >= 1000.0;
+    let wide = if is_wide { busbw / 1e3 } else { 0.0 };
     Some((busbw - factor * algbw).abs() <= 0.0051 * (1.0 + factor) + wide)
 }

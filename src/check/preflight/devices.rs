@@ -13,10 +13,8 @@ const REQUEST_EFA: &str = "resources.limits of the container: `\"vpc.amazonaws.c
 
 /// How to request one of the devices that this container should have.
 pub(super) fn request(context: &Context<'_>) -> &'static str {
-    match context.efa.is_some() || context.fabric == Fabric::Efa {
-        true => REQUEST_EFA,
-        false => REQUEST,
-    }
+    let is_efa = context.efa.is_some() || context.fabric == Fabric::Efa;
+    if is_efa { REQUEST_EFA } else { REQUEST }
 }
 
 fn names(devices: &[SeenDevice], node: impl Fn(&Reading<()>) -> bool) -> Vec<String> {

@@ -3,6 +3,7 @@
 use crate::data_files::embedded;
 use crate::observe::reading::Reading;
 use crate::settings_macro::words;
+pub(super) use crate::units::{count, joined};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -134,19 +135,11 @@ pub(super) fn known<'a, T>(
     }
 }
 
-/// A number with its noun: `3 devices`.
-pub(super) fn count(number: usize, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
-
 /// Names separated by commas, shortened if there are many.
 pub(super) fn list<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 if names.is_empty() => "none".into(),
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    match names {
+        [] => "none".into(),
+        names => joined(names, ", ", MAX_NAMES),
     }
 }
 

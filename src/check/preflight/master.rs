@@ -54,10 +54,8 @@ fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAd
     let environment = &context.facts.environment;
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let all = shown.join(", ");
-    let target = match master_port(environment) {
-        Some((_, port)) => format!("{value}:{port}"),
-        None => value.to_string(),
-    };
+    let port = master_port(environment);
+    let target = port.map_or(value.to_string(), |(_, port)| format!("{value}:{port}"));
     let loopback = addresses.iter().all(IpAddr::is_loopback);
     // On rank 0's own node the name may resolve to loopback (/etc/hosts), and torch listens on all
     // addresses.

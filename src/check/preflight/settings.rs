@@ -139,10 +139,7 @@ fn missing_rail(context: &Context<'_>) -> Option<Item> {
         let setting = context.nccl(name)?;
         let rails = NcclList::parse(setting.value, MAX_INTERFACES);
         let missing = rails.unmatched(there.iter().map(|name| (name.as_str(), None)));
-        let blanks = match rails.with_blanks() {
-            Some(_) => " (blanks count as part of names)",
-            None => "",
-        };
+        let blanks = (rails.with_blanks()).map_or("", |_| " (blanks count as part of names)");
         let message = format!("{setting}: no interface in here is called {}{blanks}", list(&missing));
         let item = match missing.len() {
             0 => return None,

@@ -46,10 +46,9 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
     }
     summary.errnos = tree.errnos.len();
     if !tree.errnos.is_empty() {
-        let lines = tree.errnos.iter();
-        let text: String = lines
-            .map(|(path, errno)| format!("{errno} {}\n", path.display()))
-            .collect();
+        let lines =
+            (tree.errnos.iter()).map(|(path, errno)| format!("{errno} {}\n", path.display()));
+        let text: String = lines.collect();
         let path = out.join(ERRNO_FILE);
         std::fs::write(&path, text).map_err(|error| CaptureError::Unwritable(path, error))?;
     }

@@ -220,14 +220,12 @@ impl Writer {
 }
 
 fn refusal(why: Withheld, limit: usize) -> Refusal {
+    let spent = format!("the group's budget of {limit} tainted nodes is spent");
     let (reason, because) = match why {
-        Withheld::Spent => (
-            "budget",
-            format!("the group's budget of {limit} tainted nodes is spent"),
-        ),
+        Withheld::Spent => ("budget", spent.as_str()),
         Withheld::NotInGroup => (
             "not_in_group",
-            "the budget's selector does not match the node".into(),
+            "the budget's selector does not match the node",
         ),
     };
     (reason, format!("{WITHHELD}: {because}."))

@@ -56,24 +56,18 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 
 /// The answer to a request that showed nothing that would do.
 pub(super) fn refusal(tokens: bool, certificates: bool) -> Answer {
-    let (status, text) = match (tokens, certificates) {
-        (true, true) => (
-            StatusCode::UNAUTHORIZED,
-            "a bearer token or a client certificate is required\n",
-        ),
-        (true, false) => (StatusCode::UNAUTHORIZED, "a bearer token is required\n"),
+    let text = match (tokens, certificates) {
+        (true, true) => "a bearer token or a client certificate is required\n",
+        (true, false) => "a bearer token is required\n",
         // Nothing that a request could add would help.
-        (false, _) => (StatusCode::FORBIDDEN, "a client certificate is required\n"),
+        (false, _) => return plain(StatusCode::FORBIDDEN, "a client certificate is required\n"),
     };
-    let response = plain(status, text);
-    match tokens {
-        true => with(
-            response,
-            header::WWW_AUTHENTICATE,
-            "Bearer realm=\"selvage\"",
-        ),
-        false => response,
-    }
+    let response = plain(StatusCode::UNAUTHORIZED, text);
+    with(
+        response,
+        header::WWW_AUTHENTICATE,
+        r#"Bearer realm="selvage""#,
+    )
 }
 
 #[cfg(test)]

@@ -43,10 +43,8 @@ pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Fault> {
         }
         error => of_key(format!("the key is of no use: {error}")),
     })?;
-    Ok(Identity {
-        key: Arc::new(key),
-        expires,
-    })
+    let key = Arc::new(key);
+    Ok(Identity { key, expires })
 }
 
 /// The judge of client certificates by these authorities. A client may show none; what it then may

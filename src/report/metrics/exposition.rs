@@ -51,10 +51,8 @@ pub(crate) struct Exposition {
 
 impl Exposition {
     pub(crate) fn new(detail: Detail) -> Self {
-        Exposition {
-            detail,
-            families: HashMap::new(),
-        }
+        let families = HashMap::new();
+        Exposition { detail, families }
     }
 
     /// Whether more than the default selection is exported.

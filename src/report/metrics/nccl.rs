@@ -74,10 +74,7 @@ pub(crate) fn container(
 ) {
     let (namespace, pod) = (&*key.namespace, &*key.pod);
     // Without a pod, the job's name stands for it.
-    let (container, alone) = match key.job() {
-        Some(job) => ("", job),
-        None => (&*key.container, ""),
-    };
+    let (container, alone) = key.job().map_or((&*key.container, ""), |job| ("", job));
     let with = |more| [namespace, pod, container, alone, more];
     let version = verdict.nccl_version.as_deref().unwrap_or_default();
     let job = job.unwrap_or(alone);

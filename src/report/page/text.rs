@@ -1,6 +1,7 @@
 //! Text on the page: how it is escaped, shortened and split.
 
 use crate::data_files::embedded;
+pub(super) use crate::units::joined;
 use askama::filters::Escaper;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -78,15 +79,6 @@ pub(super) fn evidence_name(key: &str) -> String {
         _ => key.to_string(),
     };
     words.replace('_', " ")
-}
-
-/// The first `most` words with a separator, and how many more there are.
-pub(super) fn joined<T: AsRef<str>>(words: &[T], separator: &str, most: usize) -> String {
-    let shown: Vec<&str> = words.iter().take(most).map(AsRef::as_ref).collect();
-    match words.len().saturating_sub(most) {
-        0 => shown.join(separator),
-        more => format!("{} and {more} more", shown.join(separator)),
-    }
 }
 
 #[cfg(test)]

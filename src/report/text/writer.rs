@@ -2,6 +2,7 @@
 
 use super::Style;
 use crate::check::nccl::EvidenceLine;
+pub(crate) use crate::units::count;
 use std::borrow::{Borrow, Cow};
 
 /// Longest message, remedy or evidence printed, in characters.
@@ -21,13 +22,6 @@ pub(crate) fn after_colon(items: &[impl Borrow<str>]) -> String {
         [] => String::new(),
         items => format!(": {}", items.join(", ")),
     }
-}
-
-/// A number with its noun: `2 nodes`.
-pub(crate) fn count(number: impl ToString, noun: &str) -> String {
-    let number = number.to_string();
-    let s = if number == "1" { "" } else { "s" };
-    format!("{number} {noun}{s}")
 }
 
 pub(crate) struct Page {

@@ -48,10 +48,8 @@ pub fn parse(text: &str) -> Result<BenchLog, bool> {
         started: true,
         ..Run::default()
     };
-    Ok(BenchLog {
-        runs: vec![run],
-        dropped: 0,
-    })
+    let runs = vec![run];
+    Ok(BenchLog { runs, dropped: 0 })
 }
 
 fn elements(list: &Value) -> impl Iterator<Item = &Value> {

@@ -140,11 +140,9 @@ pub struct Attr<'a> {
 /// The first attribute and what follows it. Less than a header is left over padding.
 fn split_attr(bytes: &[u8]) -> Option<(Attr<'_>, &[u8])> {
     let len = usize::from(u16_at(bytes, 0)?);
-    let attr = Attr {
-        id: u16_at(bytes, 2)? & ATTR_TYPE,
-        bytes: bytes.get(ATTR_HEADER..len)?,
-    };
-    Some((attr, bytes.get(aligned(len)..).unwrap_or(&[])))
+    let next = bytes.get(aligned(len)..).unwrap_or(&[]);
+    let (id, bytes) = (u16_at(bytes, 2)? & ATTR_TYPE, bytes.get(ATTR_HEADER..len)?);
+    Some((Attr { id, bytes }, next))
 }
 
 impl<'a> Attrs<'a> {

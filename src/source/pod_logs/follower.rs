@@ -123,8 +123,7 @@ impl Follower {
     pub fn state(&self) -> ResumeState {
         let let_go = self.tree.marks.iter().flatten().cloned();
         let logs = self.logs.values().filter_map(Log::mark);
-        ResumeState {
-            logs: logs.chain(let_go).collect(),
-        }
+        let logs = logs.chain(let_go).collect();
+        ResumeState { logs }
     }
 }
