@@ -44,9 +44,8 @@ pub async fn sample_once(config: &Config) -> Report {
     }
     let patience = config.intervals.deadline.duration();
     let read = tokio::time::timeout(patience, read).await.ok();
-    let read = read
-        .and_then(Result::ok)
-        .unwrap_or_else(|| Reading::failed(FaultKind::Stalled, "the kernel log did not answer"));
+    let silent = || Reading::failed(FaultKind::Stalled, "the kernel log did not answer");
+    let read = read.and_then(Result::ok).unwrap_or_else(silent);
     for (at, item) in read.value().into_iter().flat_map(|(_, items)| items) {
         let history = &mut evaluator.history;
         history.push_event(*at, item.historic, &item.event);

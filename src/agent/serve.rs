@@ -51,8 +51,7 @@ pub(super) async fn listen(config: &Config) -> Result<TcpListener, AgentError> {
 }
 
 async fn bind(listen: &Listen, addresses: &[SocketAddr]) -> Result<TcpListener, AgentError> {
-    let bound = TcpListener::bind(addresses).await;
-    bound.map_err(|error| AgentError::Listen(*listen, error))
+    (TcpListener::bind(addresses).await).map_err(|error| AgentError::Listen(*listen, error))
 }
 
 /// Whether an agent that listens by the settings `before` could listen by those of `now`.
@@ -80,8 +79,7 @@ pub(super) async fn hosts(config: &Config) -> Hosts {
     let read = tokio::time::timeout(PATIENCE, blocking::ask("resolv", read)).await;
     let resolv = read.ok().flatten().and_then(Result::ok).unwrap_or_default();
     let resolv = String::from_utf8_lossy(&resolv);
-    let configured = config.serve.hosts.clone();
-    Hosts::new(&config.agent.node_name, &resolv, configured)
+    Hosts::new(&config.agent.node_name, &resolv, config.serve.hosts.clone())
 }
 
 /// Reloads the files for as long as the agent runs. One read at a time: a hung read is waited for.

@@ -30,9 +30,8 @@ fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     let subject = cable(rail, interface);
     let message = format!("{subject} was connected to {was} and now is to {is}{whose}");
     let found = context.of_port("NeighborChanged", rail, message);
-    let found = found
-        .with("was", was.to_string())
-        .with("neighbor", is.to_string());
+    let found = found.with("was", was.to_string());
+    let found = found.with("neighbor", is.to_string());
     Some(found.with("seen_before_by", other))
 }
 

@@ -45,9 +45,8 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
             Reading::Absent if least.is_some() => None,
             _ => return None,
         };
-        let known = least
-            .into_iter()
-            .chain(rate.map(|rate| (rate, name.as_str())));
+        let rate = rate.map(|rate| (rate, name.as_str()));
+        let known = least.into_iter().chain(rate);
         least = known.min_by_key(|(rate, _)| *rate);
     }
     least

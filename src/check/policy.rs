@@ -30,8 +30,8 @@ macro_rules! policy {
         $(#[doc = $policy_doc:literal])* $policy:ident { $($others:tt)* }
         $($(#[doc = $doc:literal])* $field:ident: $name:ident, raise $raise:expr, clear $clear:expr, { $($rest:tt)* })*
     ) => {
-        $(
-            section! {
+        section! {
+            $(
                 $(#[doc = $doc])*
                 $name {
                     /// A finding is raised once it has stood this long.
@@ -40,23 +40,21 @@ macro_rules! policy {
                     clear_after: Span = Span::from_secs($clear),
                     $($rest)*
                 }
-            }
+            )*
 
-            impl $name {
-                /// As the debounce machine takes it.
-                pub fn timing(&self) -> Timing {
-                    Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
-                }
-            }
-        )*
-
-        section! {
             $(#[doc = $policy_doc])*
             $policy {
                 $($others)*
                 $($(#[doc = $doc])* $field: $name,)*
             }
         }
+
+        $(impl $name {
+            /// As the debounce machine takes it.
+            pub fn timing(&self) -> Timing {
+                Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
+            }
+        })*
     };
 }
 

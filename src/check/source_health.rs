@@ -127,11 +127,8 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
 fn log_lost(context: &Context<'_>) -> Option<Candidate> {
     let policy = &context.policy.source_health;
     let window = Window::last(policy.lost_for.0, context.now);
-    let lost = context
-        .history
-        .other
-        .get(KERNEL_LOG_LOST)?
-        .increase(window)?;
+    let lost = context.history.other.get(KERNEL_LOG_LOST)?;
+    let lost = lost.increase(window)?;
     let lost = Some(lost.by).filter(|lost| *lost > 0)?;
     let span = span_text(policy.lost_for.0);
     let message = format!("{lost} kernel-log records were overwritten unread within {span}");

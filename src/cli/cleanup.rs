@@ -38,8 +38,7 @@ pub(super) fn run(config: &Config, which: &Which) -> Status {
             let word = if dry { "would remove" } else { "removed" };
             let _ = writeln!(io::stdout(), "{what}: {word} {}", parts.join(", "));
         };
-        let cleaned = clean(&api, settings, one, dry, say).await;
-        cleaned.map_err(io::Error::other)
+        (clean(&api, settings, one, dry, say).await).map_err(io::Error::other)
     });
     let (nodes, leases) = done.flatten().map_err(fail)?;
     let word = if dry { "would be cleaned" } else { "cleaned" };

@@ -219,8 +219,7 @@ fn members(args: &DemoArgs, scenarios: Vec<Scenario>, directory: &Path) -> io::R
         let mut spec = preset(&scenario.preset).ok_or_else(|| of_node(missing()))?;
         spec.hostname.clone_from(&scenario.name);
         if let Some(firmware) = &scenario.firmware {
-            let nics = spec.rdma.iter_mut();
-            nics.for_each(|nic| nic.firmware.clone_from(firmware));
+            (spec.rdma.iter_mut()).for_each(|nic| nic.firmware.clone_from(firmware));
         }
         let none = |error| io::Error::other(format!("no free port from {next} on: {error}"));
         let listen = free_address(next).map_err(none)?;
@@ -251,8 +250,7 @@ fn free_address(wanted: SocketAddr) -> io::Result<SocketAddr> {
 /// Writes a node as it is before its agent starts.
 fn set_up(args: &DemoArgs, member: &Member, budget: &Arc<Budget>) -> io::Result<Runner> {
     let mut node = Node::write(member.spec.clone(), &member.root)?;
-    let mut before = member.scenario.before.iter();
-    before.try_for_each(|event| node.apply(event))?;
+    (member.scenario.before.iter()).try_for_each(|event| node.apply(event))?;
     let cluster = ClusterNode::new(&member.scenario, &member.spec, budget);
     Ok(Runner::new(node, cluster, args.speed))
 }

@@ -277,8 +277,7 @@ async fn report(node: &str, asked: &CommandLine) -> Status {
 /// Writes the annotation by which the agent forgets.
 async fn accept(node: &str, asked: &CommandLine) -> Status {
     let (api, _) = asked.connect().await?;
-    let accepted = api.accept(node, Timestamp::now()).await;
-    accepted.map_err(fail)?;
+    (api.accept(node, Timestamp::now()).await).map_err(fail)?;
     print(&format!(
         "{node}: accepted; its agent forgets what the machine was at its best, faults that are seen now stay\n"
     ))

@@ -165,14 +165,12 @@ pub(super) fn host_name(root: &Path) -> Option<String> {
 
 fn capture_command(config: &Config, dir: &Path) -> Status {
     let host = Host::new(&config.agent.host_root);
-    let asked = {
-        let (host, state) = (host.clone(), config.agent.state_dir.clone());
-        crate::blocking::ask_within("saved", PATIENCE, move || {
-            let boot_id = machine::boot_id(&host);
-            let saved = StateDir::new(state.as_deref()).load();
-            saved.restricted_of(boot_id.as_deref())
-        })
-    };
+    let (own, state) = (host.clone(), config.agent.state_dir.clone());
+    let asked = crate::blocking::ask_within("saved", PATIENCE, move || {
+        let boot_id = machine::boot_id(&own);
+        let saved = StateDir::new(state.as_deref()).load();
+        saved.restricted_of(boot_id.as_deref())
+    });
     let captured = capture::capture(&host, dir, config.clone(), asked.unwrap_or_default());
     let summary = on_runtime(captured).map_err(fail)?.map_err(fail)?;
     summary.troubles.iter().for_each(complain);

@@ -78,8 +78,7 @@ fn refused_by(error: &ApiError) -> Option<&'static str> {
     if !is_refused && !error.message.contains(WEBHOOK) {
         return None;
     }
-    let mut known = KNOWN.iter();
-    let known = known.find(|(part, _)| error.message.contains(part));
+    let known = (KNOWN.iter()).find(|(part, _)| error.message.contains(part));
     Some(known.map_or("RBAC or another authorizer", |(_, by)| by))
 }
 

@@ -37,11 +37,10 @@ impl Layers {
 
     fn add(&mut self, origin: Origin, key: &str, value: Result<Value, String>) {
         match value {
-            Ok(value) => self.raws.push(Raw {
-                key: key.to_string(),
-                value,
-                origin,
-            }),
+            Ok(value) => {
+                let key = key.to_string();
+                self.raws.push(Raw { key, value, origin });
+            }
             Err(message) => self.refuse(origin, key, message),
         }
     }

@@ -240,10 +240,8 @@ impl LogFiles {
         if let Some(jobs) = batch.jobs {
             let before = std::mem::replace(&mut dir.jobs, jobs);
             let complete = self.is_complete();
-            let known = |key: &ContainerKey| {
-                let mut dirs = self.dirs.iter();
-                dirs.any(|dir| dir.jobs.contains_key(key))
-            };
+            let known =
+                |key: &ContainerKey| (self.dirs.iter()).any(|dir| dir.jobs.contains_key(key));
             registry.keep_jobs(|key| known(key) || !complete && !before.contains_key(key));
         }
     }
@@ -251,8 +249,7 @@ impl LogFiles {
     /// Whether all directories were read once, but for those that say nothing.
     fn is_complete(&self) -> bool {
         let is_silent = |at: Millis| self.now.since(at) >= PATIENCE;
-        let mut dirs = self.dirs.iter();
-        dirs.all(|dir| dir.caught_up || dir.heard.is_some_and(is_silent))
+        (self.dirs.iter()).all(|dir| dir.caught_up || dir.heard.is_some_and(is_silent))
     }
 
     /// Looks up a job by its key.

@@ -56,8 +56,7 @@ pub static DEFAULTS: LazyLock<Defaults> =
 pub fn hw_selection(driver: &str) -> Option<&'static HwSelection> {
     // The rxe driver is also called by its short name.
     let driver = if driver == "rxe" { "rdma_rxe" } else { driver };
-    let mut all = DEFAULTS.hardware.iter();
-    all.find(|hw| driver.starts_with(hw.driver))
+    (DEFAULTS.hardware.iter()).find(|hw| driver.starts_with(hw.driver))
 }
 
 /// Whether a PMA file is exported by default on this link layer.

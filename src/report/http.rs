@@ -198,9 +198,7 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
         text += &metrics::encode_scrape(&report, &(self.stats)(), self.detail);
         text
     }
-}
 
-impl<S> ServeState<S> {
     /// Why a request is not answered. Probes are open to every client.
     fn refusal(
         &self,

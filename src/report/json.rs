@@ -94,10 +94,10 @@ fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl 
 
 fn port<'a>(report: &'a Report, view: PortView<'a>) -> impl Serialize + use<'a> {
     let device = view.device;
-    let function = view.address().and_then(|address| {
-        let pci = report.snapshot.pci.as_ref()?;
-        pci.value.functions.get(&address)
-    });
+    let pci = report.snapshot.pci.as_ref();
+    let function = view
+        .address()
+        .and_then(|address| pci?.value.functions.get(&address));
     let edges = report.totals.link_edges.get(&view.key);
     let counters = report.snapshot.counters.get(&view.key);
     let errors = |of: &PortCounters| default_counters::nonzero_errors(&device.driver, of);

@@ -179,8 +179,7 @@ impl Sampler {
     /// Starts what is due and waits for the next answers or the next due time. Cancel safe.
     pub async fn step(&mut self) -> News {
         let now = self.clock.now();
-        let due = self.schedule.start_due(now);
-        let due = due.into_iter();
+        let due = self.schedule.start_due(now).into_iter();
         let work: Vec<_> = due.filter_map(|subject| self.work(subject)).collect();
         self.pool.submit(now, work);
         self.pool.attend(now);

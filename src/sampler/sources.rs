@@ -154,8 +154,7 @@ static UNKNOWN: Source = row("", Node, |every| every.devices, |_, _| None);
 
 /// The source of a name.
 pub fn source(name: &str) -> &'static Source {
-    let known = SOURCES.iter().find(|source| source.name == name);
-    known.unwrap_or(&UNKNOWN)
+    (SOURCES.iter().find(|source| source.name == name)).unwrap_or(&UNKNOWN)
 }
 
 impl Sample {
@@ -585,11 +584,9 @@ fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         let answers = found.map(|(port, neighbor)| (port, Advertisement { neighbor, ttl }));
         let keyed = by_port(&device, answers);
         Sample::of(ended, move |snapshot, at| {
-            let mut changed = false;
-            for (key, answer) in keyed {
-                changed |= put_heard(&mut snapshot.umad, key, answer, at);
-            }
-            changed.into()
+            let keyed = keyed.into_iter();
+            let new = keyed.map(|(key, answer)| put_heard(&mut snapshot.umad, key, answer, at));
+            new.fold(false, |any, new| any | new).into()
         })
     }))
 }

@@ -69,8 +69,7 @@ impl Files {
 
     /// Whether the job was declared done.
     pub(super) fn is_done(&self) -> bool {
-        let done = std::fs::symlink_metadata(self.dir.join(DONE));
-        done.is_ok_and(|meta| meta.is_file())
+        (std::fs::symlink_metadata(self.dir.join(DONE))).is_ok_and(|meta| meta.is_file())
     }
 
     /// Processes that have a file, by the files' names.

@@ -61,8 +61,7 @@ impl Case<'_> {
     }
 
     fn name(&self) -> String {
-        let collective = self.measured.collective;
-        collective.map_or("the benchmark".into(), |name| word(&name))
+        (self.measured.collective).map_or("the benchmark".into(), |name| word(&name))
     }
 
     /// The beginning of a summary: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %)`.
@@ -307,8 +306,7 @@ impl Case<'_> {
             })
         });
         out.evidence.extend(best);
-        let failure = self.run.failure.clone();
-        let failure = failure.map(|(line, text)| EvidenceLine { line, text });
+        let failure = (self.run.failure.clone()).map(|(line, text)| EvidenceLine { line, text });
         out.evidence.extend(failure);
         // A good result needs no explanation from the log.
         if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {

@@ -18,8 +18,7 @@ pub(super) fn interfaces<'a>(context: &Context<'a>) -> Result<&'a Vec<Interface>
 
 /// Whether an interface connects only this machine's own containers.
 pub(super) fn is_local(name: &str) -> bool {
-    let prefixes = ["lo", "docker", "virbr"];
-    prefixes.iter().any(|prefix| name.starts_with(prefix))
+    (["lo", "docker", "virbr"].iter()).any(|prefix| name.starts_with(prefix))
 }
 
 /// The address that NCCL would use of an interface: the first of the family, except `::1`; `None` if

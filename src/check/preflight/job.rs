@@ -79,8 +79,7 @@ fn first_set<'a>(
     environment: &'a Environment,
     names: &[&'static str],
 ) -> Option<(&'static str, &'a str)> {
-    let mut names = names.iter();
-    names.find_map(|name| Some((*name, environment.get(name)?)))
+    (names.iter()).find_map(|name| Some((*name, environment.get(name)?)))
 }
 
 /// The variable that names the master, and its value.

@@ -193,10 +193,8 @@ impl Selection<'_> {
     /// Fewer ports than the GPUs could use of the same kind.
     fn fewer(&self, context: &Context<'_>) -> Option<Item> {
         let mut rails = self.candidates.clone();
-        rails.retain(|(device, _)| {
-            let mut selected = self.selected.iter();
-            selected.any(|(other, _)| is_alike(device, other))
-        });
+        rails
+            .retain(|(device, _)| (self.selected.iter()).any(|(other, _)| is_alike(device, other)));
         let could = context.short_of_rails(self.selected.len(), rails.len())?;
         let names = list(&port_names(&rails));
         let message = format!("{self} only: the job's GPUs here could use {could} of {names}");

@@ -90,8 +90,7 @@ impl NcclList {
 
     /// An entry that matches no name because of the blanks around it.
     pub fn with_blanks(&self) -> Option<&Entry> {
-        let mut entries = self.entries.iter();
-        entries.find(|entry| entry.name.trim() != entry.name)
+        (self.entries.iter()).find(|entry| entry.name.trim() != entry.name)
     }
 }
 

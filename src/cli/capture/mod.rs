@@ -86,10 +86,7 @@ pub async fn capture(
     mut config: Config,
     restricted: Vec<PortKey>,
 ) -> Result<Summary, CaptureError> {
-    let there = |path: &&str| {
-        let listed = tree::list(host, path);
-        listed.value().is_some_and(|names| !names.is_empty())
-    };
+    let there = |path: &&str| (tree::list(host, path).value()).is_some_and(|all| !all.is_empty());
     let kernel = ["sys/class", "sys/bus", "sys/devices", "proc"];
     if !kernel.iter().any(there) {
         return Err(CaptureError::Nothing(host.root().to_path_buf()));

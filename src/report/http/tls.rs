@@ -107,7 +107,6 @@ pub(super) fn server_config(
 /// Whether a client's chain holds by these authorities, now: a connection may be older than them.
 pub(super) fn holds(clients: &dyn ClientCertVerifier, chain: &[CertificateDer<'_>]) -> bool {
     chain.split_first().is_some_and(|(own, intermediates)| {
-        let holds = clients.verify_client_cert(own, intermediates, UnixTime::now());
-        holds.is_ok()
+        (clients.verify_client_cert(own, intermediates, UnixTime::now())).is_ok()
     })
 }

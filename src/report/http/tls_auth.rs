@@ -159,8 +159,7 @@ impl TlsAuth {
 
     /// What holds now.
     pub fn access(&self) -> Access {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        now.clone()
+        (self.now.read().unwrap_or_else(PoisonError::into_inner)).clone()
     }
 }
 

@@ -82,8 +82,7 @@ impl Exposition {
         let mut families: Vec<MetricFamily> = families.map(encoded).collect();
         families.sort_by(|one, other| one.name().cmp(other.name()));
         // Writing to a String cannot fail, and no family is without a series.
-        let text = TextEncoder::new().encode_to_string(&families);
-        text.unwrap_or_default()
+        (TextEncoder::new().encode_to_string(&families)).unwrap_or_default()
     }
 }
 

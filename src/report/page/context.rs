@@ -60,8 +60,7 @@ impl<'a> Context<'a> {
         let mut limit = MAX_ROWS;
         loop {
             // Writing to a String cannot fail.
-            let html = section(Context { limit, ..self }).render();
-            let html = html.unwrap_or_default();
+            let html = (section(Context { limit, ..self }).render()).unwrap_or_default();
             if html.len() <= bytes || limit == 1 {
                 return html;
             }

@@ -89,9 +89,8 @@ impl Search<'_> {
         let origin = Path::new(path).parent().unwrap_or(Path::new("/"));
         let origin = origin.to_string_lossy();
         let runpath = dynamic.runpath.unwrap_or_default();
-        let runpath = runpath
-            .replace("$ORIGIN", &origin)
-            .replace("${ORIGIN}", &origin);
+        let runpath = runpath.replace("$ORIGIN", &origin);
+        let runpath = runpath.replace("${ORIGIN}", &origin);
         let runpath = absolute(runpath.split(':').map(str::to_string));
         let is_network =
             |needed: &&String| NETWORK.split(' ').any(|known| needed.starts_with(known));

@@ -210,8 +210,7 @@ impl<'a> Attrs<'a> {
 
     /// A nest, absent where the attribute is.
     pub fn nest(self, id: u16) -> Answer<Option<Attrs<'a>>> {
-        let nest = self.get(id).map(|attr| Attrs::parse(attr.bytes));
-        nest.transpose()
+        (self.get(id).map(|attr| Attrs::parse(attr.bytes))).transpose()
     }
 }
 
