@@ -141,13 +141,14 @@ fn shifted(numbers: impl Iterator<Item = (u32, u32)>) -> bool {
     proven
 }
 
-/// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: without a gap or other ranks.
+/// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: two or more without a gap, and no other
+/// line shows more.
 fn tests_cover(log: &NcclLog) -> bool {
-    let ranks = u32::try_from(log.test_ranks.len());
+    let ranks = u32::try_from(log.test_ranks.len()).unwrap_or(u32::MAX);
     let whole = log.test_ranks.keys().zip(0..).all(|(rank, at)| *rank == at);
     let widest = log.groups.keys().map(|key| key.nranks).max();
-    let others = log.channels.highest() >= log.test_ranks.keys().max().map(|rank| rank + 1);
-    whole && !others && widest.is_none_or(|widest| ranks == Ok(widest))
+    let shown = log.ring_ranks.max(log.named_ranks);
+    whole && ranks > 1 && widest.is_none_or(|widest| ranks == widest) && shown <= Some(ranks)
 }
 
 /// Whether one communicator spans nodes.

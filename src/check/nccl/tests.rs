@@ -245,13 +245,33 @@ fn what_spans_nodes() {
             Some(false),
         ),
         (
-            "nccl-tests lists one rank",
-            "> Rank  0 Pid  10 on n1 device  0 [0x21] TITAN RTX
-             > n1:10:10 [0] NCCL INFO NET/IB : No device found.
-             > n1:10:10 [0] NCCL INFO Using network Socket",
-            No,
-            Network::None,
-            Some(false),
+            "nccl-tests' list is cut, a ring shows more ranks",
+            "# Rank  0 Pid  10 on n1 device  0 [0x21] A100
+             # Rank  1 Pid  11 on n1 device  1 [0x22] A100
+             n1:10:10 [0] NCCL INFO Using network Socket
+             n1:10:10 [0] NCCL INFO Channel 00/02 :    0   1   2   3",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "send and receive close a ring",
+            "n1:10:20 [0] NCCL INFO Channel 02/1 : 0[0] -> 1[1] via P2P/CUMEM
+             n1:11:21 [1] NCCL INFO Channel 02/1 : 1[1] -> 2[2] via P2P/CUMEM
+             n1:12:22 [2] NCCL INFO Channel 02/1 : 2[2] -> 0[0] via P2P/CUMEM",
+            Unknown,
+            Network::Unknown,
+            None,
+        ),
+        (
+            "a ring within a node that also sends over a net",
+            "n1:10:20 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+             n1:11:21 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM
+             n1:12:22 [2] NCCL INFO Channel 00/0 : 2[2] -> 0[0] via P2P/CUMEM
+             n1:12:23 [2] NCCL INFO Channel 01/0 : 7[3] -> 8[0] [send] via NET/Socket/0",
+            Yes,
+            Network::Socket,
+            Some(true),
         ),
         (
             "nothing shows it",
@@ -504,6 +524,11 @@ fn a_network_at_work() {
     let ib = Network::IbOrRoce;
     for (lines, fallback, network) in [
         ("NCCL INFO NET/gIB: IbDev 6 Port 1 qpn 2440 se", No, ib),
+        (
+            "NCCL INFO NET/gIB : Initializing gIB v1.0.3",
+            Unknown,
+            Network::Unknown,
+        ),
         (
             "NCCL INFO NET/gIB : Using [0]mlx5_0:1/RoCE",
             No,

@@ -124,11 +124,11 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// Fewer ports than this that agree prove nothing.
+/// Of fewer ports of a make nothing is usual.
 const MAJORITY: usize = 3;
 
-/// Whether a port's GPU has no more of its make next to it than is usual, and most of these carry no
-/// route: then it is a rail to which the network gave one (DHCP). A route by a bond or VLAN is meant.
+/// Whether a port's GPU has no more of its make next to it than is usual: then it is a rail to which the
+/// network gave a route (DHCP), however many others have one. A route by a bond or VLAN is meant.
 fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
     let near = |of: &Port<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| is_near(*d));
     let is_like =
@@ -138,7 +138,6 @@ fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
     let beside = |gpu: &String| like.iter().filter(|of| near(of, gpu)).count();
     let usual = most_common(gpus.clone().map(beside));
     let mut own = gpus.filter(|gpu| near(port, gpu));
-    let unrouted = like.iter().filter(|of| of.route().is_none());
     let is_direct = port.route() == port.port.netdev.as_deref();
-    is_direct && unrouted.count() >= MAJORITY && own.any(|gpu| Some(beside(gpu)) <= usual)
+    is_direct && like.len() >= MAJORITY && own.any(|gpu| Some(beside(gpu)) <= usual)
 }

@@ -100,7 +100,9 @@ impl ChannelCounts {
             }
             Transport::P2p | Transport::Shm => {
                 self.own_numbers |= same;
-                self.local(connection.channel, hop, printer);
+                if connection.collective {
+                    self.local(connection.channel, hop, printer);
+                }
             }
             Transport::Mnnvl | Transport::CollNet => {}
         }
@@ -252,8 +254,8 @@ impl ChannelCounts {
         (all && self.hops.iter().all(|hop| ends(hop) == Some(false))).then_some(false)
     }
 
-    /// Whether connections inside the node close a ring of three or more ranks: then all ranks are here.
-    /// Two ranks also meet as parent and child of a tree, which says nothing.
+    /// Whether connections inside the node close a ring of three or more ranks, and none goes over a net: then
+    /// all ranks are here. Two ranks also meet as parent and child of a tree, which says nothing.
     pub fn ring_closes(&self) -> bool {
         let closes_at = |next: &Ring, start: u32| {
             let mut at = start;
@@ -266,12 +268,12 @@ impl ChannelCounts {
             }
             false
         };
-        let mut rings = self.rings.values();
-        rings.any(|next| next.keys().any(|start| closes_at(next, *start)))
+        let closes = |next: &Ring| next.keys().any(|start| closes_at(next, *start));
+        self.hops.is_empty() && self.rings.values().any(closes)
     }
 
-    /// Whether connections inside the node join so many ranks, from 0: peer access and shared memory end
-    /// with the host (`hostHash` in `src/transport/p2p.cc`, `shm.cc`).
+    /// Whether connections inside the node join so many ranks, from 0, and none goes over a net: peer access and
+    /// shared memory end with the host (`hostHash` in `src/transport/p2p.cc`, `shm.cc`).
     pub fn joins(&self, ranks: u32) -> bool {
         let hops = || {
             let hops = self.rings.values().flatten();
@@ -286,7 +288,7 @@ impl ChannelCounts {
                 }
             }
         }
-        ranks > 1 && (0..ranks).all(|rank| joined.contains(&rank))
+        ranks > 1 && self.hops.is_empty() && (0..ranks).all(|rank| joined.contains(&rank))
     }
 }
 
@@ -297,6 +299,7 @@ mod tests {
     fn hop(from: u32, to: u32, over: Transport) -> Connection<'static> {
         Connection {
             channel: 0,
+            collective: true,
             from,
             to,
             devices: None,

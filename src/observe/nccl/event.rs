@@ -150,6 +150,8 @@ pub enum Side {
 pub struct Connection<'a> {
     /// Number of the channel.
     pub channel: u32,
+    /// It serves collectives, not send and receive, whose partners may be any ranks.
+    pub collective: bool,
     /// Sending rank, as numbered in the communicator.
     pub from: u32,
     /// Rank at the receiving end.

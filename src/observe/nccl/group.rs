@@ -80,15 +80,15 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether GPUs of two ranks have the same bus id. NCCL refuses that within a host, so there are two
-    /// hosts, even if they share a name or have none. Without an id, ranks of one process may be of two
-    /// communicators.
+    /// Whether GPUs of two processes have the same bus id. NCCL refuses that within a host, so there are
+    /// two hosts, even if they share a name. Lines without a process are of two if the communicator has an id.
     pub fn same_bus(&self, has_id: bool) -> bool {
         let mut seen = BTreeMap::new();
         self.seats.values().any(|seat| {
             let Some(bus) = seat.bus else { return false };
             let before = seen.insert(bus, seat.place);
-            before.is_some_and(|place| has_id || place != seat.place)
+            let unnamed = has_id && seat.place.process == u32::MAX;
+            before.is_some_and(|place| unnamed || place != seat.place)
         })
     }
 

@@ -74,6 +74,7 @@ nic_health        | -                       | infiniband bnxt_re0: QPLIB: cmdq[0
 none              | -                       | infiniband bnxt_re0: Couldn't start port
 none              | -                       | infiniband mlx5_0: Wait for completion (polling) timeout
 none              | -                       | infiniband mlx5_bond_0: Admin queue is closed
+none              | -                       | nvme_core:123: Async, timeout. Will cause a leak
 nic_health        | bnxt_en 0000:82:00.0    | bnxt_en 0000:82:00.0: QPLIB: cmdq[0x8]=0xf status 0x3
 nic_health        | bnxt_en 0000:19:00.0    | bnxt_en 0000:19:00.0: QPLIB: cmdq[0x0]=0x3 send failed
 nic_health        | bnxt_en 0000:01:09.0    | bnxt_en 0000:01:09.0 s1p1: hwrm_ring_free type 1 failed. rc:fffffff0 err:0

@@ -13,9 +13,8 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
         .or_else(|| text.strip_prefix("Ring "))?;
     let mut scan = Scan(rest);
     let channel = scan.number()?;
-    if scan.tag("/").is_some() {
-        scan.number()?;
-    }
+    // 1 is for send and receive (`connIndex`).
+    let index = scan.tag("/").map_or(Some(0), |()| scan.number())?;
     scan.spaces().tag(":")?;
     let from = scan.spaces().number()?;
     let from_device = device(&mut scan);
@@ -36,6 +35,7 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
     let (over, nic, gdr) = carried(way)?;
     Some(Event::Connection(Connection {
         channel,
+        collective: index == 0,
         from,
         to,
         devices: from_device.zip(to_device),

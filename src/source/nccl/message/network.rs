@@ -175,7 +175,7 @@ fn net(rest: &str) -> Option<Event<'_>> {
         "IB" if said.contains(" mtu ") && (said.contains(" qpn ") || said.contains(" qp_num ")) => {
             queue_pair(said)
         }
-        "IB" => by_start(IB, said).or(plugin.filter(|_| !rest.starts_with("IB"))),
+        "IB" => by_start(IB, said).or(plugin.filter(|_| said.contains(" qpn "))),
         "Socket" => {
             let list = said.strip_prefix("Using ")?;
             list.starts_with('[')

@@ -191,6 +191,7 @@ fn connections_of_every_version() {
     }
     let want = Connection {
         channel: 4,
+        collective: true,
         from: 9,
         to: 0,
         devices: Some(("1", "0")),
