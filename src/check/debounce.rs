@@ -13,8 +13,9 @@
 //! - **Unknown neither raises nor clears.** While a check says Unknown of a key, what it said of
 //!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
 //!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check, and
-//!   [`Candidate::unseen`], which is not shown, for one reason. Only an operator who accepts the
-//!   machine as it is ([`Debouncer::accept`]) lets it clear.
+//!   [`Candidate::unseen`], which is not shown, for one reason, or without one for all that any check
+//!   says of a part. Only an operator who accepts the machine as it is ([`Debouncer::accept`]) lets it
+//!   clear.
 
 use super::{Candidate, Finding, Reason, Status, Weight};
 use crate::settings_macro::section;
@@ -115,7 +116,11 @@ impl Debouncer {
 
         let (unseen, candidates): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|of| of.unseen);
+        let (away, unseen): (Vec<_>, Vec<_>) =
+            unseen.into_iter().partition(|of| of.reason.is_empty());
         let unseen: BTreeSet<Identity> = unseen.iter().map(Identity::of).collect();
+        let is_unseen =
+            |id: &Identity| unseen.contains(id) || away.iter().any(|part| is_about(id, &part.key));
         let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
         let blind: BTreeSet<(&'static str, String)> =
             unknown.map(|of| (of.check, of.key.clone())).collect();
@@ -131,7 +136,7 @@ impl Debouncer {
                     Seen::Present
                 }
                 None if entry.accepted => Seen::Absent,
-                None if unseen.contains(id) || (!id.unknown && is_blind(&blind, id)) => Seen::Blind,
+                None if is_unseen(id) || (!id.unknown && is_blind(&blind, id)) => Seen::Blind,
                 None => Seen::Absent,
             };
             entry.step(seen, passed, now, &self.settings)
@@ -301,6 +306,12 @@ impl Entry {
             ..self.candidate.clone()
         })
     }
+}
+
+/// Whether a key is a part's: it begins with the part's own.
+fn is_about(id: &Identity, part: &str) -> bool {
+    let rest = id.key.strip_prefix(part);
+    rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 fn is_blind(blind: &BTreeSet<(&'static str, String)>, id: &Identity) -> bool {

@@ -143,6 +143,33 @@ fn unknown_of_one_port_holds_no_other() {
 }
 
 #[test]
+fn of_a_part_that_is_away_all_stands() {
+    let keys = [
+        "0000:1a:00.0",
+        "0000:1a:00.0/1",
+        "0000:1a:00.0 config",
+        "0000:1a:00.01",
+    ];
+    let mut machine = machine();
+    for second in 0..4 {
+        let faults = keys.map(|key| candidate("LinkDown", key, Status::Failing));
+        machine.step(faults.to_vec(), Millis::from_secs(second));
+    }
+    let away = Candidate {
+        unseen: true,
+        key: keys[0].into(),
+        ..Candidate::default()
+    };
+    machine.step(vec![away.clone()], Millis::from_secs(4));
+    let left = machine.step(vec![away], Millis::from_secs(20));
+    let left: Vec<&str> = left.iter().map(|found| found.key.as_str()).collect();
+    assert_eq!(
+        left,
+        ["0000:1a:00.0", "0000:1a:00.0 config", "0000:1a:00.0/1"]
+    );
+}
+
+#[test]
 fn unknown_findings_are_debounced_as_well() {
     let mut machine = machine();
     let mut story = String::new();

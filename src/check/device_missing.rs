@@ -22,6 +22,7 @@ check!(device_missing, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = vanished_devices(context);
+    found.extend(away(context));
     found.extend(remembered_rails(context));
     found.extend(missing_rails(context));
     if let Some(pci) = context.pci() {
@@ -71,6 +72,24 @@ fn is_unasked(context: &Context<'_>) -> bool {
 fn is_gone(context: &Context<'_>, missed: u32, since: Option<Millis>) -> bool {
     let policy = &context.policy.device_missing;
     missed >= policy.missed && since.is_some_and(|at| context.now.since(at) >= policy.gone_after.0)
+}
+
+/// Parts that left, and not for long enough to say so: all that was said of them stands until then, as a
+/// part that is faulty and then away has not recovered.
+fn away<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
+    let devices = context.history.devices.iter();
+    let devices = devices.map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
+    let gpus = context.history.gpus.iter();
+    let gpus = gpus.map(|(key, seen)| (key, seen.missed, seen.gone_since));
+    let is_away = |missed, since| missed > 0 && !is_gone(context, missed, since);
+    devices
+        .chain(gpus)
+        .filter(move |(_, missed, since)| is_away(*missed, *since))
+        .map(|(key, ..)| Candidate {
+            unseen: true,
+            key: key.clone(),
+            ..Candidate::default()
+        })
 }
 
 /// The ports that a device had when it was last seen.
@@ -365,19 +384,26 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
         let waits = waits && !listed(gpu);
         GPU_DRIVEN.shortfall(u64::from(!waits), 1.0, &sources)
     };
-    // Two findings: what was waited for while no GPU had a driver does not count once some have.
-    let (waits, and, raise_after) = match some {
-        true => ("driver", "others are", policy.undriven_raise_after),
-        false => ("no driver", "it was", policy.driver_grace),
+    // Two findings: what was waited for while no GPU had a driver does not count once some have. What was
+    // said stands.
+    let (and, raise_after) = match some {
+        true => ("others are", policy.undriven_raise_after),
+        false => ("it was", policy.driver_grace),
+    };
+    let [waits, other] = if some {
+        ["driver", "no driver"]
+    } else {
+        ["no driver", "driver"]
     };
     let gpus = all().filter_map(|gpu| Some((is_short(&gpu)?, gpu)));
-    gpus.map(|(short, gpu)| {
+    gpus.flat_map(|(short, gpu)| {
+        let earlier = context.unseen(short.reason, format!("{gpu} {other}"));
         let about = (format!("{gpu} {waits}"), gpu.as_str());
         let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
         let found = (context.candidate(short.reason, about, message))
             .raised_after(raise_after.0)
             .with("address", gpu);
-        short.found(found, "driven".into())
+        [short.found(found, "driven".into()), earlier]
     })
     .collect()
 }
@@ -399,7 +425,12 @@ fn gpus_not_on_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
 }
 
 fn dead_functions(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
-    let mut found = Vec::new();
+    // A device may be listed for a moment longer than its function.
+    let off_bus = context.ports().iter().filter_map(PortView::address);
+    let off_bus = off_bus.filter(|address| !pci.functions.contains_key(address));
+    let mut found: Vec<_> = off_bus
+        .map(|address| context.unseen("NicFellOff", format!("{address} config")))
+        .collect();
     for (address, function) in &pci.functions {
         let is_unread = matches!(function.config_dead, Reading::Failed(_));
         if function.config_dead != Reading::Value(true) && !is_unread {

@@ -161,6 +161,11 @@ fn dead_config_space_counts_when_a_second_look_confirms_it() {
     node.bend_pci(&gpu(0), |f| f.config_dead = unread.clone());
     let stands = |found: &Candidate| found.unseen && found.reason == "GpuFellOff";
     assert!(run(&node.context()).iter().any(stands));
+    let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+    pci.functions.remove(&nic(0));
+    node.set_pci(pci);
+    let is_listed = |found: &Candidate| found.unseen && found.reason == "NicFellOff";
+    assert!(run(&node.context()).iter().any(is_listed));
     // A reset is over by the next look at the bus, 4 s later.
     let waits = |found: &Candidate| found.timing.raise_after.as_secs() > 4;
     assert!(node.run(&CHECK).iter().all(waits));
