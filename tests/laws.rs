@@ -958,6 +958,71 @@ proptest! {
     }
 }
 
+/// The same read again, so much later.
+fn pass(snapshot: &mut Snapshot, seconds: u64) {
+    let now = snapshot.at.plus(std::time::Duration::from_secs(seconds));
+    snapshot.at = now;
+    snapshot.devices.iter_mut().for_each(|all| all.at = now);
+    let links = snapshot.links.values_mut();
+    links.for_each(|link| Arc::make_mut(link).at = now);
+    let pci = snapshot.pci.iter_mut();
+    pci.for_each(|pci| Arc::make_mut(pci).at = now);
+}
+
+/// What a part may do on top of its faults.
+const LEAVES: [Worse; 5] = [
+    Worse::LinkDown,
+    Worse::LinkInit,
+    Worse::DeviceGone,
+    Worse::NicNotDriven,
+    Worse::GpuGone,
+];
+
+proptest! {
+    #![proptest_config(cases(40))]
+
+    /// A fault that was seen outlives the part's link and the part, at every moment, and stands when both are
+    /// back with it.
+    #[test]
+    fn a_faulty_part_that_leaves_or_blinks_has_not_recovered(
+        machine in 0..1000usize,
+        edits in edits(2),
+        leaves in prop::sample::select(&LEAVES[..]),
+    ) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let mut snapshot = machine.snapshot.clone();
+        let faults = edits.concat();
+        for (worse, which) in &faults {
+            worsen(&mut snapshot, *worse, *which);
+        }
+        let memory = machine.memories[0].clone();
+        let mut watcher = with_overrides(&machine.profile, memory, Policy::default(), RoleOverrides::default());
+        let mut watch = |snapshot: &mut Snapshot, seconds: u64| {
+            pass(snapshot, seconds);
+            watcher.evaluate(snapshot, Look::Watching { full_window: true })
+        };
+        // Longer than anything is waited for.
+        let before = (0..16).map(|_| watch(&mut snapshot, 120)).last().unwrap();
+        let faulty = snapshot.clone();
+        // Another part that leaves may take the evidence along, where rails alike were all that there is.
+        worsen(&mut snapshot, leaves, faults[0].1);
+        for moment in 0..24 {
+            if moment == 12 {
+                snapshot = Snapshot { at: snapshot.at, ..faulty.clone() };
+            }
+            let after = watch(&mut snapshot, 2);
+            // A part that was lost and is back begins again: its driver and link have their time.
+            let begins = moment >= 12 && !matches!(leaves, Worse::LinkDown | Worse::LinkInit);
+            let least = badness(before.state).min(if begins { 1 } else { 2 });
+            prop_assert!(
+                badness(after.state) >= least,
+                "{}: {:?} {:?}, then after {leaves:?} at {moment} {:?} {:?}",
+                machine.name, before.state, before.reasons, after.state, after.reasons
+            );
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(cases(2))]
 

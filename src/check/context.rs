@@ -116,7 +116,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The same of these reasons on each rail of which it cannot be read.
+    /// The same of these reasons on each rail of which it cannot be read. A link that is down mends
+    /// nothing: what only a rail that is up shows is unread then.
     pub fn unseen_on_rails(
         &self,
         reasons: &[Reason],

@@ -63,7 +63,7 @@ pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let silent = own.is_some_and(|own| matches!(own.value, Reading::Failed(_)));
     let heard = |at| context.now.since(at) <= LAST_WORD;
     let lost = told.is_empty() && health.last_ok.is_some_and(heard);
-    port.may_be_linked() && (silent || lost || health.stalled_since.is_some())
+    silent || lost || health.stalled_since.is_some()
 }
 
 /// A link that is down, with what the supplicant says: a switch may take the link from a port that

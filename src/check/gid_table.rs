@@ -68,7 +68,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(context.unseen_on_rails(&by_addresses, |rail| {
         let in_part = |table: &GidTable| !table.complete && best_of_v2(table) < 2;
         let unread = rail.netdev.is_none() || table(context, rail).is_none_or(in_part);
-        rail.is_roce() && rail.may_be_linked() && rail.port.netdev.is_some() && unread
+        rail.is_roce() && rail.port.netdev.is_some() && (unread || !rail.is_active())
     }));
     found
 }

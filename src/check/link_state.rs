@@ -35,7 +35,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         odd.status = Status::Failing;
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
-    found.extend(context.unseen_on_rails(&["NoLid", "NoUverbs"], waits_for_manager));
+    let of_rails_up = ["NoLid", "NoUverbs", dot1x::REASON];
+    found.extend(context.unseen_on_rails(&of_rails_up, |rail| !rail.is_active()));
     found.extend(context.unseen_on_rails(&[dot1x::REASON], |rail| dot1x::is_unread(context, rail)));
     found.extend(context.unseen_on_rails(&["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();

@@ -258,7 +258,7 @@ fn a_spare_waits_for_no_subnet_manager() {
             .iter()
             .filter(|of| of.unseen && of.reason == "NoLid")
             .count(),
-        4
+        8
     );
     found.retain(|of| of.reason == "LinkInit" && of.weight == Weight::Verdict && !of.unseen);
     let waits: Vec<_> = found.iter().map(|of| of.timing.raise_after).collect();

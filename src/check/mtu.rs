@@ -8,7 +8,7 @@ check!(mtu, run);
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = ROCE_MTU.of_rails(context).judge_all();
     found.extend(context.unseen_on_rails(&["MtuReduced"], |rail| {
-        rail.is_roce() && rail.may_be_linked() && mtu(context, rail).is_none()
+        rail.is_roce() && mtu(context, rail).is_none()
     }));
     found
 }

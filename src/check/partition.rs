@@ -62,7 +62,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .collect();
     let of_keys = ["NoPartition", "PartitionLimited"];
     found.extend(context.unseen_on_rails(&of_keys, |rail| {
-        rail.is_infiniband() && rail.may_be_linked() && key(rail).is_none()
+        rail.is_infiniband() && key(rail).is_none()
     }));
     PARTITION.judge_others(context, |_| true, &mut found);
     let rights: Vec<u64> = rights

@@ -88,7 +88,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let by_settings = ["PfcDiffers", "TrustDiffers"];
     found.extend(context.unseen_on_rails(&by_settings, |rail| {
         let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
-        rail.is_roce() && rail.may_be_linked() && !known
+        rail.is_roce() && !known
     }));
     let lossless = |rail: &PortView<'_>| majority(&on.of_peers(rail)) == Some(1);
     for row in SHARED {

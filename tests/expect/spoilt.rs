@@ -1,6 +1,6 @@
 //! Ways in which a node is spoilt, each on some of its rails or GPUs.
 
-use selvage::simulate::{NodeSpec, PciSpec};
+use selvage::simulate::{NetdevSpec, NodeSpec, PciSpec};
 use selvage::units::Bdf;
 
 pub const NDR200: &str = "200 Gb/sec (2X NDR)";
@@ -28,26 +28,16 @@ fn addresses(spec: &NodeSpec, rails: Rails<'_>) -> Vec<Bdf> {
 }
 
 fn carrier(spec: &mut NodeSpec, rails: Rails<'_>, up: bool) {
-    let at = addresses(spec, rails);
-    for netdev in spec
-        .netdevs
-        .iter_mut()
-        .filter(|one| one.pci.is_some_and(|pci| at.contains(&pci)))
-    {
+    netdevs(spec, rails, |netdev| {
         netdev.carrier_changes += u64::from(netdev.carrier != up);
         netdev.carrier = up;
-    }
+    });
 }
 
 pub fn rate(spec: &mut NodeSpec, rails: Rails<'_>, text: &str) {
     ports(spec, rails, |port| port.rate = text.into());
     let speed = text.split(' ').next().unwrap().parse::<u64>().unwrap() * 1000;
-    let at = addresses(spec, rails);
-    let of = |pci: Option<Bdf>| pci.is_some_and(|pci| at.contains(&pci));
-    spec.netdevs
-        .iter_mut()
-        .filter(|one| of(one.pci))
-        .for_each(|one| one.speed = speed);
+    netdevs(spec, rails, |one| one.speed = speed);
 }
 
 pub fn down(spec: &mut NodeSpec, rails: Rails<'_>) {
@@ -65,6 +55,43 @@ pub fn init(spec: &mut NodeSpec, rails: Rails<'_>) {
 
 pub fn no_lid(spec: &mut NodeSpec, rails: Rails<'_>) {
     ports(spec, rails, |port| port.lid = 0);
+}
+
+/// A limited member of its partition.
+pub fn limited(spec: &mut NodeSpec, rails: Rails<'_>) {
+    ports(spec, rails, |port| port.pkeys = vec![0x7fff]);
+}
+
+/// No address but the interface's own.
+pub fn no_addresses(spec: &mut NodeSpec, rails: Rails<'_>) {
+    ports(spec, rails, |port| {
+        port.gids.retain(|gid| gid.gid.starts_with("fe80"));
+    });
+}
+
+fn netdevs(spec: &mut NodeSpec, rails: Rails<'_>, change: impl Fn(&mut NetdevSpec)) {
+    let at = addresses(spec, rails);
+    let netdevs = spec.netdevs.iter_mut();
+    netdevs
+        .filter(|one| one.pci.is_some_and(|pci| at.contains(&pci)))
+        .for_each(change);
+}
+
+pub fn mtu(spec: &mut NodeSpec, rails: Rails<'_>) {
+    netdevs(spec, rails, |one| one.mtu = 1500);
+}
+
+pub fn no_pfc(spec: &mut NodeSpec, rails: Rails<'_>) {
+    netdevs(spec, rails, |one| {
+        one.dcb.as_mut().unwrap().pfc_enabled = Some(0);
+    });
+}
+
+/// Functions that read all ones: those of rails, and of so many GPUs.
+pub fn dead(spec: &mut NodeSpec, rails: Rails<'_>, count: usize) {
+    for at in addresses(spec, rails).into_iter().chain(gpus(spec, count)) {
+        spec.pci.get_mut(&at.to_string()).unwrap().dead = true;
+    }
 }
 
 /// The function never came up on the bus.

@@ -263,6 +263,76 @@ fn another_way_not_to_be_up_is_no_recovery() {
 }
 
 #[test]
+fn a_faulty_part_that_leaves_has_not_recovered() {
+    hold(&[
+        timeline!("a rail without a link", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3760 => Is(|n, r| s::gone(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3734, 9999))),
+        timeline!("a rail whose fault is not written yet", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3720 => Is(|n, r| s::undriven(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3734, 9999))),
+        timeline!("a rail without a subnet manager", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, r| s::init(n, &r[..1])),
+            3790 => Is(|n, r| s::gone(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3750, 9999))),
+        timeline!("a rail that is slow", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, r| s::rate(n, &r[..1], s::HDR)),
+            3760 => Is(|n, r| s::gone(n, &r[..1])),
+        ], [Unknown, Ready, Degraded, Unready], Some((3806, 9999))),
+        timeline!("a NIC that does not answer", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, r| s::dead(n, &r[..1], 0)),
+            3760 => Is(|n, r| s::gone(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3736, 9999))),
+        timeline!("a GPU that does not answer", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, _| s::dead(n, &[], 1)),
+            3760 => Is(|n, _| s::without_gpus(n, 1)),
+        ], [Unknown, Ready, Unready], Some((3736, 9999))),
+        timeline!("a GPU without a driver", "h100_ib" new, 3600..3900, [
+            3700 => Is(|n, _| s::gpus_bound_to(n, 1, None)),
+            3800 => Is(|n, _| s::without_gpus(n, 1)),
+        ], [Unknown, Ready, Unready], Some((3790, 9999))),
+    ]);
+}
+
+#[test]
+fn a_link_that_blinks_mends_nothing() {
+    hold(&[
+        timeline!("a rail without a LID", "h100_ib" new, 3600..4000, [
+            3700 => Is(|n, r| s::no_lid(n, &r[..1])),
+            3800 => Is(|n, r| { s::no_lid(n, &r[..1]); s::down(n, &r[..1]) }),
+            3820 => Is(|n, r| s::no_lid(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3760, 9999))),
+        timeline!("a limited member", "h100_ib" new, 3600..4000, [
+            3700 => Is(|n, r| s::limited(n, &r[..1])),
+            3800 => Is(|n, r| { s::limited(n, &r[..1]); s::down(n, &r[..1]) }),
+            3820 => Is(|n, r| s::limited(n, &r[..1])),
+        ], [Unknown, Ready, Degraded, Unready, Degraded], None),
+        timeline!("small packets", "h100_roce" new, 3600..4100, [
+            3700 => Is(|n, r| s::mtu(n, &r[..1])),
+            3800 => Is(|n, r| { s::mtu(n, &r[..1]); s::down(n, &r[..1]) }),
+            3820 => Is(|n, r| s::mtu(n, &r[..1])),
+        ], [Unknown, Ready, Degraded, Unready, Degraded], None),
+        timeline!("no address", "h100_roce" new, 3600..4100, [
+            3700 => Is(|n, r| s::no_addresses(n, &r[..1])),
+            3800 => Is(|n, r| { s::no_addresses(n, &r[..1]); s::down(n, &r[..1]) }),
+            3820 => Is(|n, r| s::no_addresses(n, &r[..1])),
+        ], [Unknown, Ready, Degraded, Unready, Degraded], None),
+        timeline!("no flow control", "h100_roce" new, 3600..4200, [
+            3700 => Is(|n, r| s::no_pfc(n, &r[..1])),
+            3800 => Is(|n, r| { s::no_pfc(n, &r[..1]); s::down(n, &r[..1]) }),
+            3820 => Is(|n, r| s::no_pfc(n, &r[..1])),
+        ], [Unknown, Ready, Degraded, Unready, Degraded], None),
+        timeline!("what was mended meanwhile", "h100_roce" new, 3600..4200, [
+            3700 => Is(|n, r| s::mtu(n, &r[..1])),
+            3800 => Is(|n, r| s::down(n, &r[..1])),
+            3820 => Is(|_, _| ()),
+        ], [Unknown, Ready, Degraded, Unready, Ready], None),
+    ]);
+}
+
+#[test]
 fn short_planned_events() {
     hold(&[
         timeline!("a subnet manager fails over", "h100_ib" new, 3600..4000, [
