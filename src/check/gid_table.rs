@@ -7,7 +7,8 @@ use std::net::Ipv6Addr;
 
 check!(gid_table, run);
 
-/// The best kind of address: none, link-local, IPv6, IPv4 (NCCL's default).
+/// The best kind of address: none, link-local, IPv6, IPv4 that the interface gave itself (169.254/16), IPv4
+/// (NCCL's default).
 pub const GIDS: Row = Row {
     text: |kind| kind_name(kind).to_string(),
     value: |kind| kind_name(kind).into(),
@@ -17,7 +18,7 @@ pub const GIDS: Row = Row {
 };
 
 fn kind_name(kind: u64) -> &'static str {
-    let names = ["none", "link-local", "IPv6", "IPv4"];
+    let names = ["none", "link-local", "IPv6", "self-assigned IPv4", "IPv4"];
     names.get(kind as usize).unwrap_or(&"none")
 }
 
@@ -39,10 +40,15 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
 
 fn best_of_v2(table: &GidTable) -> u64 {
     let of_v2 = (table.gids.iter()).filter(|gid| gid.kind == Some(GidKind::RoceV2));
-    let kind = |gid: &Gid| match gid.gid.parse::<Ipv6Addr>() {
-        Ok(address) if address.to_ipv4_mapped().is_some() => 3,
-        Ok(address) if address.is_unicast_link_local() => 1,
-        _ => 2,
+    let kind = |gid: &Gid| {
+        let address = gid.gid.parse::<Ipv6Addr>().ok();
+        match address.and_then(|address| address.to_ipv4_mapped()) {
+            // As where DHCP fails. NCCL takes it all the same.
+            Some(ipv4) if ipv4.is_link_local() => 3,
+            Some(_) => 4,
+            None if address.is_some_and(|address| address.is_unicast_link_local()) => 1,
+            None => 2,
+        }
     };
     of_v2.map(kind).max().unwrap_or(0)
 }
@@ -168,12 +174,15 @@ mod tests {
     #[test]
     fn rails_alike_show_the_kind_though_reading_their_tables_stopped_at_it() {
         use GidKind::*;
+        const BY_ITSELF: &str = "0000:0000:0000:0000:0000:ffff:a9fe:0001";
         const IPV6: &str = "fd00:0000:0000:0000:0a00:27ff:fe00:0001";
         let lost = ["mlx5_0/1 GidLost Degraded Verdict"];
         for (own, complete, others, want) in [
             (LOCAL, true, IPV4, &lost[..]),
             (LOCAL, true, IPV6, &lost[..]),
             (IPV6, true, IPV4, &lost[..]),
+            (BY_ITSELF, true, IPV4, &lost),
+            (BY_ITSELF, true, BY_ITSELF, &[]),
             // Beyond what was read an IPv4 address may be.
             (IPV6, false, IPV4, &[]),
             (LOCAL, false, IPV4, &[]),

@@ -96,10 +96,11 @@ fn last_slot(host: &Host, dir: &Path) -> u32 {
     numbers.max().unwrap_or(0)
 }
 
-/// A RoCE v2 address that NCCL takes by default.
+/// A RoCE v2 address that NCCL takes by default, and no interface gives itself.
 fn is_ipv4(gid: &Gid) -> bool {
     let address: Option<std::net::Ipv6Addr> = gid.gid.parse().ok();
-    gid.kind == Some(GidKind::RoceV2) && address.is_some_and(|gid| gid.to_ipv4_mapped().is_some())
+    let ipv4 = address.and_then(|address| address.to_ipv4_mapped());
+    gid.kind == Some(GidKind::RoceV2) && ipv4.is_some_and(|ipv4| !ipv4.is_link_local())
 }
 
 /// A GID in full form; none of an empty slot, which prints all zeroes, and of junk.
