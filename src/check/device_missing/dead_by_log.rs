@@ -1,4 +1,4 @@
-//! GPUs that are on the bus and dead by the NVIDIA driver's own words, where it printed no Xid.
+//! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid.
 
 use crate::check::expected::is_driven;
 use crate::check::{Candidate, Context, apart};
@@ -24,7 +24,10 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         let words = [Note::Driver, Note::GpuLost].into_iter();
         let Some((note, said)) = words
             .filter_map(|note| Some((note, log.notes.get(&note)?)))
-            .filter(|(_, said)| said.text.starts_with("NVRM: ") || said.text.starts_with("nvidia"))
+            .filter(|(_, said)| {
+                is_of_gpu(&said.text)
+                    && log.notes.get(&Note::Loaded).map(|of| of.last) < Some(said.last)
+            })
             .max_by_key(|(_, said)| said.last)
         else {
             continue;
@@ -45,6 +48,13 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         );
     }
     found
+}
+
+/// Whether NVIDIA's driver says it, or AMD's of a GPU that did not come out of its reset.
+fn is_of_gpu(text: &str) -> bool {
+    let amd =
+        || text.starts_with("amdgpu ") && (text.contains("reset") || text.contains("GPU Recovery"));
+    text.starts_with("NVRM: ") || text.starts_with("nvidia") || amd()
 }
 
 /// Whether the driver was loaded again since, took its verdict on the GPU back, or printed an Xid for
@@ -88,6 +98,28 @@ mod tests {
 
     fn said(note: Note, text: &str) -> KernelEvent {
         KernelEvent::new(What::Note(note), text).of_slot(Some(slot()))
+    }
+
+    #[test]
+    fn a_reset_of_amds_that_failed() {
+        use crate::source::kernel_log::{decode, silent};
+        let want = format!("{} GpuInitFailed Failing Verdict", gpu(0));
+        let mut node = Node::infiniband();
+        for (words, fails) in [
+            ("Direct firmware load for amdgpu/x.bin failed", false),
+            ("amdgpu: GPU Recovery Failed: -62", true),
+            ("amdgpu: GPU reset(2) succeeded!", false),
+            (
+                "amdgpu: ASIC reset failed with error, -62 for drm dev",
+                true,
+            ),
+        ] {
+            let text = format!("amdgpu {}: {words}", gpu(0));
+            let event = decode(&text, None).or_else(|| silent(&text, None));
+            node.tick(1);
+            node.history.push_event(node.now, false, &event.unwrap());
+            assert_eq!(node.told(&CHECK).contains(&want), fails, "{words}");
+        }
     }
 
     #[test]

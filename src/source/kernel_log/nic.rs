@@ -49,17 +49,21 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
     })
 }
 
-/// What ends trouble: mlx5's first words when it starts a device, after a probe or a reset, and that a
-/// NIC has cooled down.
+/// What ends trouble: mlx5's first words when it starts a device, after a probe or a reset, that an AMD GPU
+/// was reset, and that a NIC has cooled down.
 pub fn relief(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
-    let origin = origin(line).filter(|origin| is_nic(origin.driver))?;
+    let origin = origin(line)?;
     let address = origin.address.as_deref();
-    let started = origin.driver == "mlx5_core" && origin.rest.starts_with("firmware version: ");
-    let note = match started {
-        true => Note::Loaded,
-        false => has_cooled(&origin).then_some(Note::Cooled)?,
+    let note = match origin.driver {
+        "mlx5_core" if origin.rest.starts_with("firmware version: ") => Note::Loaded,
+        "amdgpu" if is_reset(origin.rest) => Note::Loaded,
+        driver => (is_nic(driver) && has_cooled(&origin)).then_some(Note::Cooled)?,
     };
     Some(event(note, origin.driver, address, dictionary, line))
+}
+
+fn is_reset(gpu: &str) -> bool {
+    gpu.contains("GPU reset(") && gpu.ends_with(") succeeded!")
 }
 
 fn has_cooled(origin: &Origin<'_>) -> bool {

@@ -115,6 +115,10 @@ driver            | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: QUERY_FW c
 driver            | mana 7870:00:00.0       | mana 7870:00:00.0: Failed to establish HWC: -110
 driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: amdgpu_device_ip_init failed
 driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: Fatal error during GPU init
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: ASIC reset failed with error, -62 for drm dev, 0000:63:00.0
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: GPU reset(3) failed
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: GPU Recovery Failed: -62
+none              | -                       | amdgpu 0000:63:00.0: amdgpu: GPU reset begin!
 none              | -                       | amdgpu 0000:63:00.0: amdgpu: finishing device.
 none              | -                       | panfrost ff9a0000.gpu: Fatal error during GPU init
 driver            | -                       | NVRM: failed to map registers!
