@@ -24,7 +24,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
 .PHONY: help demo demo-stack build static rig release deps check lint test-unit unit-built test-rules test-manifests test-rendered test-policies \
     test test-slow test-faults test-faults-all test-host test-slurm test-alerts test-inhibition test-paging \
     test-dashboards test-page test-packages test-stack test-vm test-arm64 \
-    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz soak
+    test-system test-vm-all test-cluster test-fleet test-mutants pictures golden bench bench-vm bench-cluster mutants fuzz soak
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -200,8 +200,8 @@ test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
 # The cluster takes longest and mostly waits: the others run beside it, two at a time.
-test-system: deps rig ## every fault, both kernels, arm64, a real cluster, 300 agents
-	$(MAKE) -j3 test-cluster test-arm64 test-faults-all test-vm-all test-fleet
+test-system: deps rig ## every fault, both kernels, arm64, a real cluster, 300 agents, mutants
+	$(MAKE) -j3 test-cluster test-arm64 test-faults-all test-vm-all test-fleet test-mutants
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
@@ -227,6 +227,10 @@ bench-vm: static
 
 bench-cluster: ## from a fault to the API server's acceptance of the patch, one node
 	FLEET_PROFILE=release tests/cluster/fleet latency
+
+# By unit tests alone, and far below what they notice as a rule: no luck is needed to pass.
+test-mutants:
+	tests/mutants/run --sample $(SAMPLE) --together --unit --bar 60
 
 mutants: ## a random sample of changes to the deciding code; fails where tests notice too few (docs/testing.md)
 	tests/mutants/run --sample $(SAMPLE)

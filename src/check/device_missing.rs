@@ -110,14 +110,15 @@ fn is_given_away(context: &Context<'_>, key: &str) -> bool {
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
-        if !is_gone(context, seen.missed, seen.gone_since) || is_given_away(context, &key.0) {
+        if !is_gone(context, seen.missed, seen.gone_since) {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
         let past = |port: PortKey| context.history.ports.get(&port);
         let mut past = ports_of(key, seen).filter_map(past);
         let was_up = past.any(|history| history.ever_active);
-        let reason = match (rail, context.pods_hold_devices()) {
+        let is_held = context.pods_hold_devices() || is_given_away(context, &key.0);
+        let reason = match (rail, is_held) {
             (true, true) => "RailMoved",
             (true, false) => "RailVanished",
             (false, false) if was_up => "DeviceVanished",
@@ -231,8 +232,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         .into_iter()
         .filter(|(key, part)| {
             let elsewhere = !part.identity.is_empty() && guids.contains(&*part.identity);
-            let away = elsewhere || is_given_away(context, key);
-            !seen.contains(key.as_str()) && !away
+            !seen.contains(key.as_str()) && !elsewhere
         })
         .map(|(key, part)| {
             let message = format!(
@@ -240,7 +240,11 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
                 part.name
             );
             let about = (key.clone(), part.name.clone());
-            let found = (context.candidate("RailVanished", about, message))
+            let reason = match is_given_away(context, key) {
+                true => "RailMoved",
+                false => "RailVanished",
+            };
+            let found = (context.candidate(reason, about, message))
                 .raised_after(grace)
                 .with("address", key.as_str())
                 .expecting(true, Because::Remembered);

@@ -30,6 +30,8 @@ fn preflight(variables: &[(&str, &str)], args: &[&str]) -> Command {
         .arg("preflight")
         .args(args)
         .env_clear()
+        // Of `make mutants`.
+        .envs(std::env::var_os("MUTANT").map(|number| ("MUTANT", number)))
         // A busy machine, or an emulated one, takes its time; flags and variables of a test win.
         .env("SELVAGE_PREFLIGHT_TIMEOUT", "1m")
         .envs(variables.iter().copied())
