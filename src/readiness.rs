@@ -252,6 +252,19 @@ mod tests {
     }
 
     #[test]
+    fn what_settles_puts_off_lesser_faults_alone() {
+        let settling = FoldInputs {
+            settling: Some(Status::Failing),
+            ..PROVEN
+        };
+        let told = |status| fold(&[finding("X", status, Weight::Verdict)], settling);
+        assert_eq!(told(Status::Failing), Verdict::of(State::Unready, "X"));
+        assert_eq!(told(Status::Unknown), Verdict::of(State::Unknown, "X"));
+        let put_off = Verdict::of(State::Unknown, SETTLING);
+        assert_eq!(told(Status::Degraded), put_off);
+    }
+
+    #[test]
     fn no_findings_are_not_enough() {
         let proof = |enumerated, rails, read, proven| Proof {
             enumerated,

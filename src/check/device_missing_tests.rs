@@ -54,6 +54,10 @@ fn moved_and_other_devices() {
             "mlx5_7 RailVanished Failing Verdict"
         ]
     );
+    for port in node.history.ports.values_mut() {
+        port.ever_active = false;
+    }
+    assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
     node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
     assert_eq!(node.told(&CHECK), ["mlx5_7 RailMoved Unknown Notice"]);
 }

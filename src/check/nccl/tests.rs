@@ -506,6 +506,18 @@ fn what_was_asked_for() {
 }
 
 #[test]
+fn errors_are_counted_by_device_and_bounded() {
+    let error = |device: usize| {
+        format!(
+            "n1:10:20 [0] net.cc:1 NCCL WARN NET/IB : mlx5_{device}:1 Got async event : local catastrophic error\n"
+        )
+    };
+    let lines: String = (0..40).chain([0]).map(error).collect();
+    let errors = log(&lines).device_errors;
+    assert_eq!((errors.len(), errors["mlx5_0"].lines), (32, 2));
+}
+
+#[test]
 fn gpudirect_for_some_gpus_is_not_known_for_all() {
     let of = |distance: &str| {
         let (word, gpu) = distance.split_once(' ').unwrap();

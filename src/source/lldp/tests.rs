@@ -48,7 +48,7 @@ fn what_lldpd_sends() {
 fn names_of_switches_and_ports() {
     type Row<'a> = (&'a [u8], &'a [(u8, &'a [u8])], &'a str);
     let mac = b"\x03\x02\x00\x00\x00\x00\x01";
-    let rows: [Row<'_>; 12] = [
+    let rows: [Row<'_>; 13] = [
         (b"\x05swp1", &[], "leaf swp1"),
         (b"\x05swp1", &[(5, b"leaf-1")], "leaf-1 swp1"),
         // An end, then padding.
@@ -61,6 +61,11 @@ fn names_of_switches_and_ports() {
         (b"\x07512", &[(4, b"xe-0/0/1")], "leaf 512"),
         (b"\x04\x01\x0a\x00\x00\x07", &[], "leaf 10.0.0.7"),
         (b"\x04\x02\xfe\x80", &[], "leaf 02:fe:80"),
+        (
+            b"\x04\x02\xfe\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\x01",
+            &[],
+            "leaf fe80::1",
+        ),
         (b"\x07\x00\x01", &[], "leaf 00:01"),
         // What is not printable goes, and so does a second line.
         (

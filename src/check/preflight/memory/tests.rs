@@ -143,6 +143,12 @@ fn shared_memory() {
         assert_eq!(verdict(&facts, "shm"), want, "{size} {free} {gpus:?}");
     }
     let mut facts = good();
+    facts.gpus = Reading::Absent;
+    for (size, is_default) in [(64 * MIB, true), (32 * MIB, false)] {
+        facts.shm = Reading::Value(SharedMemory { size, free: size });
+        let message = item(&facts, "shm").message;
+        assert_eq!(message.contains("default"), is_default, "{message}");
+    }
     facts.shm = Reading::Absent;
     assert_eq!(verdict(&facts, "shm"), "failing NoShm");
     facts.shm = Reading::NotObservable;
