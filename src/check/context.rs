@@ -2,6 +2,7 @@
 
 use super::expected::{Because, Expected};
 use super::gpudirect::{self, GpuDirectVerdict};
+use super::link_state::is_spare;
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
 use super::port::PortView;
@@ -124,7 +125,9 @@ impl<'a> Context<'a> {
         is_unread: impl Fn(&PortView<'_>) -> bool,
     ) -> Vec<Candidate> {
         let mut unseen = Vec::new();
-        for rail in self.rails().filter(|rail| is_unread(rail)) {
+        // What a spare had no longer counts once it is unplugged.
+        let wanted = |rail: &PortView<'_>| !is_spare(self, rail);
+        for rail in self.rails().filter(|rail| is_unread(rail) && wanted(rail)) {
             let of = |reason: &Reason| self.unseen(reason, rail.key.to_string());
             unseen.extend(reasons.iter().map(of));
         }

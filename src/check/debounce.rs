@@ -119,8 +119,9 @@ impl Debouncer {
         let (away, unseen): (Vec<_>, Vec<_>) =
             unseen.into_iter().partition(|of| of.reason.is_empty());
         let unseen: BTreeSet<Identity> = unseen.iter().map(Identity::of).collect();
-        let is_unseen =
-            |id: &Identity| unseen.contains(id) || away.iter().any(|part| is_about(id, &part.key));
+        let is_unseen = |id: &Identity| {
+            unseen.contains(id) || away.iter().any(|part| is_about(&id.key, &part.key))
+        };
         let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
         let blind: BTreeSet<(&'static str, String)> =
             unknown.map(|of| (of.check, of.key.clone())).collect();
@@ -309,8 +310,8 @@ impl Entry {
 }
 
 /// Whether a key is a part's: it begins with the part's own.
-fn is_about(id: &Identity, part: &str) -> bool {
-    let rest = id.key.strip_prefix(part);
+pub fn is_about(key: &str, part: &str) -> bool {
+    let rest = key.strip_prefix(part);
     rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 

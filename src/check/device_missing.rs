@@ -7,7 +7,7 @@ use super::expected::{
 };
 use super::nic_kernel::{has_failed, is_resetting};
 use super::profile::{Profile, Sure};
-use super::{Action, Candidate, Context, PASSES_WITHIN, PortView, Status, Weight};
+use super::{Action, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::history::SeenDevice;
 use crate::observe::pci::{PciFacts, PciFunction, gives_away};
@@ -107,6 +107,15 @@ fn is_given_away(context: &Context<'_>, key: &str) -> bool {
     nic.is_some_and(|nic| gives_away(nic.driver.as_deref()))
 }
 
+/// The key of what is said of a device: that it is somebody's is not said under the key of its loss, which it
+/// ends.
+fn part_of(reason: Reason, key: &str) -> String {
+    match reason {
+        "RailMoved" => format!("{key} moved"),
+        _ => key.to_string(),
+    }
+}
+
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
@@ -128,7 +137,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             "{} ({key}) is gone: {} enumerations in a row did not show it",
             seen.name, seen.missed
         );
-        let about = (key.to_string(), seen.name.clone());
+        let about = (part_of(reason, &key.0), seen.name.clone());
         let mut candidate = (context.candidate(reason, about, message))
             .with("address", key.to_string())
             .with("missed", seen.missed);
@@ -144,7 +153,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
 /// What to do where a NIC is gone by more than its driver: its firmware said that it failed, or its
 /// function left the bus.
 fn fix_hardware(context: &Context<'_>, address: &str, found: Candidate) -> Candidate {
-    let Some(pci) = context.pci() else {
+    let Some(pci) = context.pci().filter(|_| found.reason == "RailVanished") else {
         return found;
     };
     let log = context.history.kernel.devices.get(address);
@@ -239,11 +248,11 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
                 "{} ({key}) was a rail before the node was restarted, and is not there",
                 part.name
             );
-            let about = (key.clone(), part.name.clone());
             let reason = match is_given_away(context, key) {
                 true => "RailMoved",
                 false => "RailVanished",
             };
+            let about = (part_of(reason, key), part.name.clone());
             let found = (context.candidate(reason, about, message))
                 .raised_after(grace)
                 .with("address", key.as_str())
@@ -399,8 +408,12 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     } else {
         ["no driver", "driver"]
     };
+    // While none has a driver, nothing tells whether one is to have any.
+    let bare = |gpu: &String| (pci.functions.get(gpu)).is_some_and(|of| of.driver.is_none());
+    let untold = all().filter(|gpu| !some && bare(gpu) && is_short(gpu).is_none());
+    let untold = untold.map(|gpu| context.unseen("GpuNotDriven", format!("{gpu} driver")));
     let gpus = all().filter_map(|gpu| Some((is_short(&gpu)?, gpu)));
-    gpus.flat_map(|(short, gpu)| {
+    let found = gpus.flat_map(|(short, gpu)| {
         let earlier = context.unseen(short.reason, format!("{gpu} {other}"));
         let about = (format!("{gpu} {waits}"), gpu.as_str());
         let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
@@ -408,8 +421,8 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
             .raised_after(raise_after.0)
             .with("address", gpu);
         [short.found(found, "driven".into()), earlier]
-    })
-    .collect()
+    });
+    found.chain(untold).collect()
 }
 
 /// GPUs that the driver has and the bus has not, unless they were seen to go.

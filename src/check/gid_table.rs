@@ -34,8 +34,9 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     }
     let best = best_of_v2(table);
     let sriov = (context.pci()).and_then(|pci| pci.sriov.get(&port.address()?));
-    let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
-    (best >= 2 || !left_alone).then_some(best)
+    let of_vfs = sriov.is_some_and(|sriov| sriov.enabled > 0);
+    let left_alone = of_vfs && best == 3 || (of_vfs || !table.complete) && best < 2;
+    (!left_alone).then_some(best)
 }
 
 fn best_of_v2(table: &GidTable) -> u64 {

@@ -363,7 +363,7 @@ fn all_use_another_port(context: &Context<'_>, port: &PortView<'_>) -> bool {
 }
 
 /// Whether a port that is down is one more than are configured, or than machines of the shape have.
-fn is_spare(context: &Context<'_>, port: &PortView<'_>) -> bool {
+pub(super) fn is_spare(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let shape = context.profile.and_then(Profile::sure_rails);
     let counted = context.policy.expect.rails.is_some() || shape.is_some();
     let down = port.state().is_some_and(|state| !state.is_up());

@@ -1,6 +1,7 @@
 //! How long a verdict must stand before the node's taint follows it.
 
 use super::State;
+use crate::check::debounce::is_about;
 use crate::check::{Finding, PASSES_WITHIN, Status, Weight};
 use crate::units::Millis;
 use serde::Serialize;
@@ -37,12 +38,16 @@ pub struct HoldTimes {
 }
 
 /// How long a planned event that shows the same findings takes at most: a firmware reset, a driver that
-/// is reloaded. Nothing where one of the findings that decide is none of those.
+/// is reloaded. Nothing where one of the findings that decide is none of those, nor about the same part.
 pub fn passes_within(findings: &[Finding]) -> Duration {
     let decides = |of: &&Finding| of.weight == Weight::Verdict && of.status == Status::Failing;
     let seconds = |of: &Finding| of.evidence.get(PASSES_WITHIN)?.as_u64();
-    let deciding = findings.iter().filter(decides);
-    let least = deciding.map(|finding| seconds(finding).unwrap_or(0)).min();
+    let deciding = || findings.iter().filter(decides);
+    let of_part = |found: &Finding| {
+        let parts = deciding().filter(|part| is_about(&found.key, &part.key));
+        parts.filter_map(seconds).max()
+    };
+    let least = deciding().map(|found| of_part(found).unwrap_or(0)).min();
     Duration::from_secs(least.unwrap_or(0))
 }
 

@@ -341,6 +341,11 @@ fn short_planned_events() {
             3758 => Is(|n, r| s::init(n, &r[4..])),
             3762 => Is(|_, _| ()),
         ], [Unknown, Ready], None),
+        timeline!("a NIC is reset, whose link falls first", "h100_ib" new, 3600..4000, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3712 => Is(|n, r| s::undriven(n, &r[..1])),
+            3760 => Is(|_, _| ()),
+        ], [Unknown, Ready, Unready, Unknown, Ready], None),
         timeline!("five subnet managers fail within the hour", "h100_ib" new, 3600..4000, [
             3700 => Is(s::init), 3720 => Is(|_, _| ()),
             3740 => Is(s::init), 3760 => Is(|_, _| ()),

@@ -33,6 +33,10 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         };
         let gpu = pci.and_then(|pci| pci.gpus.iter().find(|gpu| gpu.slot() == slot));
+        // AMD's for the display, or in the processor, are none of the node's.
+        if gpu.is_none() && pci.is_some() && said.text.starts_with("amdgpu ") {
+            continue;
+        }
         if slot.is_empty() || is_over(context, slot, (note, said)) || excused(context, gpu, said) {
             continue;
         }
@@ -109,6 +113,8 @@ mod tests {
             ("Direct firmware load for amdgpu/x.bin failed", false),
             ("amdgpu: GPU Recovery Failed: -62", true),
             ("amdgpu: GPU reset(2) succeeded!", false),
+            ("amdgpu: GPU reset(3) failed", true),
+            ("amdgpu: finishing device.", false),
             (
                 "amdgpu: ASIC reset failed with error, -62 for drm dev",
                 true,
@@ -120,6 +126,10 @@ mod tests {
             node.history.push_event(node.now, false, &event.unwrap());
             assert_eq!(node.told(&CHECK).contains(&want), fails, "{words}");
         }
+        let display = decode("amdgpu 0000:c1:00.0: amdgpu: GPU reset(1) failed", None);
+        let before = node.told(&CHECK);
+        node.history.push_event(node.now, false, &display.unwrap());
+        assert_eq!(node.told(&CHECK), before, "no GPU of the node");
     }
 
     #[test]

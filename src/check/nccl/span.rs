@@ -182,7 +182,9 @@ pub(super) fn group_span(
     if several && one {
         return Some(true);
     }
-    let all_here = !torn && u32::try_from(group.seats.len()) == Ok(key.nranks);
+    // Containers number processes alike: with one bus id twice they may be on two hosts of one name.
+    let unclear = torn || key.id != 0 && group.repeats_a_bus();
+    let all_here = !unclear && u32::try_from(group.seats.len()) == Ok(key.nranks);
     let joined = one && group.channels.joins(key.nranks);
     (joined || all_here && !several && !hosts.share_names).then_some(false)
 }

@@ -92,6 +92,13 @@ impl Group {
         })
     }
 
+    /// Whether two ranks have the same bus id.
+    pub fn repeats_a_bus(&self) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut buses = self.seats.values().filter_map(|seat| seat.bus);
+        buses.any(|bus| !seen.insert(bus))
+    }
+
     /// Whether a process is one of its ranks.
     pub(super) fn holds(&self, place: Place) -> bool {
         self.seats.values().any(|seat| seat.place == place)

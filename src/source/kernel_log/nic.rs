@@ -62,8 +62,10 @@ pub fn relief(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     Some(event(note, origin.driver, address, dictionary, line))
 }
 
+/// Whether it came out of a reset, or its driver let it go, as before it is loaded again.
 fn is_reset(gpu: &str) -> bool {
     gpu.contains("GPU reset(") && gpu.ends_with(") succeeded!")
+        || gpu.ends_with("finishing device.")
 }
 
 fn has_cooled(origin: &Origin<'_>) -> bool {
