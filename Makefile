@@ -143,7 +143,7 @@ test-policies:
 test: deps ## everything but the system suites
 	@$(SEVERAL) -j3 lint unit-built rig
 	@$(MAKE) --no-print-directory check
-	@$(SEVERAL) -j3 test-vm test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards test-slow
+	@$(SEVERAL) -j3 -o rig -o unit-built test-vm test-slow test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards
 	@$(MAKE) --no-print-directory test-paging
 
 test-slow: unit-built ## what `make check` leaves out: laws on more nodes, hostile logs, the demo, admission policies
@@ -199,9 +199,10 @@ test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-# The cluster takes longest and mostly waits: the others run beside it, two at a time.
-test-system: deps rig ## every fault, both kernels, arm64, a real cluster, 300 agents, mutants
-	$(MAKE) -j3 test-cluster test-arm64 test-faults-all test-vm-all test-fleet test-mutants
+# The cluster takes longest and mostly waits: the others run beside it, two at a time. What they need is built
+# before, so that they start in this order.
+test-system: deps rig unit-built ## every fault, both kernels, arm64, a real cluster, 300 agents, mutants
+	$(MAKE) -j3 -o rig -o unit-built test-cluster test-faults-all test-vm-all test-arm64 test-fleet test-mutants
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
