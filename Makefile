@@ -231,7 +231,7 @@ bench-cluster: ## from a fault to the API server's acceptance of the patch, one 
 
 # By unit tests alone, and far below what they notice as a rule: no luck is needed to pass.
 test-mutants:
-	tests/mutants/run --sample $(SAMPLE) --together --unit --bar 60
+	tests/mutants/run --sample $(SAMPLE) --together --unit --bar 50
 
 mutants: ## a random sample of changes to the deciding code; fails where tests notice too few (docs/testing.md)
 	tests/mutants/run --sample $(SAMPLE)
