@@ -107,8 +107,8 @@ fn is_given_away(context: &Context<'_>, key: &str) -> bool {
     nic.is_some_and(|nic| gives_away(nic.driver.as_deref()))
 }
 
-/// The key of what is said of a device: that it is somebody's is not said under the key of its loss, which it
-/// ends.
+/// The key of a finding about a device. `RailMoved` has one of its own: under the same key, as it is unknown, it
+/// would hold what was said of the loss.
 fn part_of(reason: Reason, key: &str) -> String {
     match reason {
         "RailMoved" => format!("{key} moved"),
@@ -403,26 +403,26 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
         true => ("others are", policy.undriven_raise_after),
         false => ("it was", policy.driver_grace),
     };
-    let [waits, other] = if some {
-        ["driver", "no driver"]
-    } else {
-        ["no driver", "driver"]
-    };
+    let name = |some: bool| if some { "driver" } else { "no driver" };
     // While none has a driver, nothing tells whether one is to have any.
     let bare = |gpu: &String| (pci.functions.get(gpu)).is_some_and(|of| of.driver.is_none());
-    let untold = all().filter(|gpu| !some && bare(gpu) && is_short(gpu).is_none());
-    let untold = untold.map(|gpu| context.unseen("GpuNotDriven", format!("{gpu} driver")));
-    let gpus = all().filter_map(|gpu| Some((is_short(&gpu)?, gpu)));
-    let found = gpus.flat_map(|(short, gpu)| {
-        let earlier = context.unseen(short.reason, format!("{gpu} {other}"));
-        let about = (format!("{gpu} {waits}"), gpu.as_str());
-        let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
-        let found = (context.candidate(short.reason, about, message))
-            .raised_after(raise_after.0)
-            .with("address", gpu);
-        [short.found(found, "driven".into()), earlier]
-    });
-    found.chain(untold).collect()
+    all()
+        .flat_map(|gpu| {
+            let short = is_short(&gpu);
+            let stands = short.is_some() || !some && bare(&gpu);
+            let earlier = format!("{gpu} {}", name(!some));
+            let earlier = stands.then(|| context.unseen("GpuNotDriven", earlier));
+            let found = short.map(|short| {
+                let about = (format!("{gpu} {}", name(some)), gpu.as_str());
+                let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
+                let found = (context.candidate(short.reason, about, message))
+                    .raised_after(raise_after.0)
+                    .with("address", gpu.as_str());
+                short.found(found, "driven".into())
+            });
+            found.into_iter().chain(earlier)
+        })
+        .collect()
 }
 
 /// GPUs that the driver has and the bus has not, unless they were seen to go.

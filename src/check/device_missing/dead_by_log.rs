@@ -24,10 +24,7 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         let words = [Note::Driver, Note::GpuLost].into_iter();
         let Some((note, said)) = words
             .filter_map(|note| Some((note, log.notes.get(&note)?)))
-            .filter(|(_, said)| {
-                is_of_gpu(&said.text)
-                    && log.notes.get(&Note::Loaded).map(|of| of.last) < Some(said.last)
-            })
+            .filter(|(_, said)| is_of_gpu(&said.text))
             .max_by_key(|(_, said)| said.last)
         else {
             continue;
@@ -37,7 +34,13 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         if gpu.is_none() && pci.is_some() && said.text.starts_with("amdgpu ") {
             continue;
         }
-        if slot.is_empty() || is_over(context, slot, (note, said)) || excused(context, gpu, said) {
+        let loaded = log.notes.get(&Note::Loaded);
+        let loaded = loaded.is_some_and(|loaded| loaded.last >= said.last);
+        if slot.is_empty()
+            || loaded
+            || is_over(context, slot, (note, said))
+            || excused(context, gpu, said)
+        {
             continue;
         }
         let subject = gpu.map_or_else(|| slot.to_string(), |gpu| gpu.to_string());

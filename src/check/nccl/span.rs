@@ -1,6 +1,7 @@
 //! Whether a job spans nodes.
 
 use super::context::JobContext;
+use crate::observe::nccl::channel_counts::Place;
 use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{Failure, NcclLog};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +164,10 @@ pub(super) fn group_span(
     }
     // Without an id, two communicators of the same size look like one.
     let one = !group.mixed || key.id != 0;
-    if one && !hosts.share_gpus && group.same_bus(key.id != 0) {
+    // Two processes are of two hosts, even if these share a name; so are lines without a process, if the
+    // communicator has an id.
+    let apart = |(a, b): (Place, Place)| a != b || key.id != 0 && b.process == u32::MAX;
+    if one && !hosts.share_gpus && group.on_one_bus().any(apart) {
         return Some(true);
     }
     if group.channels.shares_devices() || group.channels.crosses() == Some(true) {
@@ -183,7 +187,7 @@ pub(super) fn group_span(
         return Some(true);
     }
     // Containers number processes alike: with one bus id twice they may be on two hosts of one name.
-    let unclear = torn || key.id != 0 && group.repeats_a_bus();
+    let unclear = torn || key.id != 0 && group.on_one_bus().next().is_some();
     let all_here = !unclear && u32::try_from(group.seats.len()) == Ok(key.nranks);
     let joined = one && group.channels.joins(key.nranks);
     (joined || all_here && !several && !hosts.share_names).then_some(false)

@@ -80,23 +80,11 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether GPUs of two processes have the same bus id. NCCL refuses that within a host, so there are
-    /// two hosts, even if they share a name. Lines without a process are of two if the communicator has an id.
-    pub fn same_bus(&self, has_id: bool) -> bool {
+    /// Processes of each two ranks whose GPUs have the same bus id. NCCL refuses that within a host.
+    pub fn on_one_bus(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
         let mut seen = BTreeMap::new();
-        self.seats.values().any(|seat| {
-            let Some(bus) = seat.bus else { return false };
-            let before = seen.insert(bus, seat.place);
-            let unnamed = has_id && seat.place.process == u32::MAX;
-            before.is_some_and(|place| unnamed || place != seat.place)
-        })
-    }
-
-    /// Whether two ranks have the same bus id.
-    pub fn repeats_a_bus(&self) -> bool {
-        let mut seen = BTreeSet::new();
-        let mut buses = self.seats.values().filter_map(|seat| seat.bus);
-        buses.any(|bus| !seen.insert(bus))
+        let seats = self.seats.values();
+        seats.filter_map(move |seat| Some((seen.insert(seat.bus?, seat.place)?, seat.place)))
     }
 
     /// Whether a process is one of its ranks.

@@ -158,8 +158,8 @@ impl NcclLog {
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         // GPUDirect is looked up for the NICs of the chosen net (src/graph/topo.cc).
         let of_chosen = matches!(record.event, Event::Gdr { .. });
-        let of_verbs = ["NET/IB", "NET/gIB"].map(|start| record.text.starts_with(start));
-        printer.ib_at_work |= of_chosen && of_verbs.contains(&true);
+        let of_verbs = |start: &&str| record.text.starts_with(*start);
+        printer.ib_at_work |= of_chosen && ["NET/IB", "NET/gIB"].iter().any(of_verbs);
         printer.fast_socket |= record.who.location.starts_with("net_fastsocket");
         if record.who.location.contains("tcpx") {
             printer.speaks = Some(Net::Tcpx);

@@ -111,8 +111,8 @@ pub fn origin(line: &str) -> Option<Origin<'_>> {
     if let Some(rest) = after.strip_prefix(": ") {
         return Some(of(driver, None, rest));
     }
-    let of_mlx5 = line.starts_with("mlx5_") || line.contains(":(pid ");
-    if let Some(rest) = call_site(line).filter(|_| of_mlx5) {
+    let of_mlx5 = |_: &&str| line.starts_with("mlx5_") || line.contains(":(pid ");
+    if let Some(rest) = call_site(line).filter(of_mlx5) {
         // mlx5 of before Linux 4.0 names its device only here: `0000:03:00.0:handle_hca_cap:438:(pid 6): `.
         let address = take_address(line).filter(|(_, rest)| rest.starts_with(':'));
         return Some(of("", address.map(|(address, _)| address), rest));

@@ -31,8 +31,9 @@ const RULES: &[Rule] = &[
         Some(Event::NetFailed(clean(name)))
     }),
     ("P2P plugin ", |name| Some(Event::PluginLoaded(clean(name)))),
-    ("GPU Direct RDMA Disabled for GPU", gpu_direct),
-    ("GPU Direct RDMA Enabled for GPU", |_| gpu_direct("Enabled")),
+    ("GPU Direct RDMA ", |said| {
+        gpu_direct(said).filter(|_| said.contains("abled for GPU"))
+    }),
     // Up to 2.5, by the net in use.
     ("CUDA Dev ", |rest| {
         let (_, name) = rest.split_once(" NIC distance")?.0.rsplit_once(' ')?;
