@@ -23,7 +23,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
 
 .PHONY: help demo demo-stack build static rig release deps check lint test-unit unit-built test-rules test-manifests test-rendered test-policies \
     test test-slow test-faults test-faults-all test-host test-slurm test-alerts test-inhibition test-paging \
-    test-dashboards test-page test-packages test-stack test-vm test-arm64 \
+    test-breakages test-dashboards test-page test-packages test-systemd test-stack test-vm test-arm64 \
     test-system test-vm-all test-cluster test-fleet test-mutants pictures golden bench bench-vm bench-cluster mutants fuzz soak
 
 help: ## list the targets
@@ -135,16 +135,16 @@ RENDERED := test_manifests test_chart test_platforms test_examples test_workflow
 test-rendered:
 	nice -n 10 tests/manifests/run $(RENDERED)
 
+POLICIES := $(filter-out $(RENDERED) test_mutations,$(basename $(notdir $(wildcard tests/manifests/test_*.py))))
 test-policies:
-	nice -n 10 tests/manifests/run $(filter-out $(RENDERED),$(basename $(notdir $(wildcard tests/manifests/test_*.py))))
+	nice -n 10 tests/manifests/run $(POLICIES)
 
-# The virtual machines compute, most others wait. Paging runs alone: its time runs 20 times faster.
+# The virtual machines compute, most others wait.
 # Each compiler often has work for one core only, so that what `check` needs is built along with the rig.
 test: deps ## everything but the system suites
 	@$(SEVERAL) -j3 lint unit-built rig
 	@$(MAKE) --no-print-directory check
-	@$(SEVERAL) -j3 -o rig -o unit-built test-vm test-slow test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards
-	@$(MAKE) --no-print-directory test-paging
+	@$(SEVERAL) -j4 -o rig -o unit-built test-vm test-slow test-paging test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards
 
 test-slow: unit-built ## what `make check` leaves out: laws on more nodes, hostile logs, the demo, admission policies
 	@$(SEVERAL) -j2 LAW_NODES=5000 test-policies unit/laws $(addprefix unit/,$(SLOW))
@@ -163,10 +163,10 @@ test-host: ## network namespaces, hostapd and wpa_supplicant, lldpd, opensm over
 test-slurm: rig ## `selvage slurm health` under a real slurmctld and ten slurmd (root)
 	tests/slurm/run $(RIG)
 
-test-alerts: test-inhibition test-paging ## inhibition and paging on a real Alertmanager, and that each test of the rules can fail
+test-alerts: test-inhibition test-paging ## inhibition and paging on a real Alertmanager
 
 test-inhibition:
-	tests/alerts/run test_inhibition test_breakages
+	tests/alerts/run test_inhibition
 
 test-paging:
 	tests/alerts/run test_paging
@@ -192,8 +192,10 @@ test-stack: rig ## every query and alert on a real Prometheus that watches the d
 	SELVAGE_STACK=plays tests/stack/run $(RIG)
 
 # Also the arm64 binary, where `make test-arm64` has built it.
-test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used, updated, removed; the unit under a real systemd (root)
+test-packages: rig ## what a release ships, twice; .deb and .rpm installed, used, updated, removed (root)
 	tests/packages/run $(RIG) $(wildcard target/static/selvage-rig-arm64)
+
+test-systemd: rig ## the unit under a real systemd, on a Debian in QEMU (root)
 	tests/vm/systemd/run $(RIG)
 
 test-vm: rig ## real kernels in QEMU: the newest one
@@ -201,8 +203,8 @@ test-vm: rig ## real kernels in QEMU: the newest one
 
 # The cluster takes longest and mostly waits: the others run beside it, two at a time. What they need is built
 # before, so that they start in this order.
-test-system: deps rig unit-built ## every fault, both kernels, arm64, a real cluster, 300 agents, mutants
-	$(MAKE) -j3 -o rig -o unit-built test-cluster test-faults-all test-vm-all test-arm64 test-fleet test-mutants
+test-system: deps rig unit-built ## every fault, both kernels, arm64, systemd, a real cluster, 300 agents, tests that must fail
+	$(MAKE) -j3 -o rig -o unit-built test-cluster test-faults-all test-vm-all test-arm64 test-fleet test-mutants test-systemd test-breakages
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
@@ -228,6 +230,10 @@ bench-vm: static
 
 bench-cluster: ## from a fault to the API server's acceptance of the patch, one node
 	FLEET_PROFILE=release tests/cluster/fleet latency
+
+test-breakages: ## each test of alerts and manifests fails where what it holds is broken
+	tests/alerts/run test_breakages
+	tests/manifests/run test_mutations
 
 # By unit tests alone, and far below what they notice as a rule: no luck is needed to pass.
 test-mutants:

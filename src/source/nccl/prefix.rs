@@ -184,7 +184,8 @@ fn glued(host: &str) -> usize {
     let end = host.bytes().enumerate().rfind(ends);
     let end = end.map_or(0, |(at, _)| at + 1);
     // Several lines in one string of JSON.
-    let end = end.max(host.rfind("\\n").map_or(0, |at| at + 2));
+    let newline = memchr::memchr(b'\\', host.as_bytes()).and_then(|_| host.rfind("\\n"));
+    let end = end.max(newline.map_or(0, |at| at + 2));
     let bold = host.find(|c| c != '*').unwrap_or_default();
     let end = end.max(bold);
     let rest = host.get(end..).unwrap_or_default();
