@@ -179,7 +179,8 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
 fn glued(host: &str) -> usize {
     // A masked name may itself end in a bracket.
     let ends = |(at, byte): &(usize, u8)| {
-        *byte == b':' || b")]>,;='\"|".contains(byte) && at + 1 < host.len()
+        let is_mark = || *byte == b':' || b")]>,;='\"|".contains(byte) && at + 1 < host.len();
+        !byte.is_ascii_alphanumeric() && is_mark()
     };
     let end = host.bytes().enumerate().rfind(ends);
     let end = end.map_or(0, |(at, _)| at + 1);

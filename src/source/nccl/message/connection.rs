@@ -31,7 +31,7 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
     let text = scan.spaces().0;
     let end = find!(text, " comm ").unwrap_or(text.len());
     let (way, behind) = text.split_at_checked(end)?;
-    let nranks = behind.split_once(" nRanks ");
+    let nranks = find!(behind, " nRanks ").and_then(|at| behind.get(at + " nRanks ".len()..));
     let (over, nic, gdr) = carried(way)?;
     Some(Event::Connection(Connection {
         channel,
@@ -43,7 +43,7 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
         over,
         nic,
         gdr,
-        nranks: nranks.and_then(|(_, rest)| Scan(rest).number()),
+        nranks: nranks.and_then(|rest| Scan(rest).number()),
     }))
 }
 
