@@ -3,7 +3,7 @@
 use super::xid_codes::{self, Disposition, Ruling};
 use super::{Action, Candidate, Context, Reason, Status, apart, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
-use crate::observe::kernel_log::{GpuLog, XidLog};
+use crate::observe::kernel_log::{GpuLog, Note, XidLog};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -50,7 +50,21 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(say(context, slot, "XidStorm", &stormy));
         found.extend(recovery(context, slot, gpu));
     }
+    found.extend(reset_required(context));
     found
+}
+
+/// The driver refused work on a GPU that needs a reset, and has not been loaded since.
+fn reset_required(context: &Context<'_>) -> Option<Candidate> {
+    let kernel = &context.history.kernel;
+    let devices = kernel.devices.values();
+    let said = devices.filter_map(|device| device.notes.get(&Note::ResetRequired));
+    let said = said.max_by_key(|said| said.last)?;
+    let loaded = kernel.driver_loaded.count > 0 && kernel.driver_loaded.last > said.last;
+    let stands = context.now.since(said.last) < context.policy.xid.degraded_for.0 && !loaded;
+    let message = format!("the NVIDIA driver said: {}", said.text);
+    let found = context.candidate("GpuResetRequired", ("reset", "GPUs"), message);
+    stands.then(|| found.with("count", said.count))
 }
 
 /// Codes of a GPU that stand now, with what each means.

@@ -17,20 +17,20 @@ pub struct KernelEvent {
     pub device: Option<String>,
     /// Interface or RDMA device, where the message names it and no address.
     pub name: Option<String>,
-    /// The message's first line after the log's own prefixes, cut at 1024 characters.
+    /// The message after the log's own prefixes, its lines joined, cut at 1024 characters.
     pub text: String,
 }
 
 impl KernelEvent {
     /// An event that names no device yet.
     pub fn new(what: What, text: &str) -> Self {
-        let first = text.lines().next().unwrap_or_default();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
         Self {
             what,
             pci: None,
             device: None,
             name: None,
-            text: first.chars().take(1024).collect(),
+            text: lines.join(" ").chars().take(1024).collect(),
         }
     }
 
@@ -121,6 +121,9 @@ pub enum Note {
     /// A GPU fell off the bus, with an Xid or without one. No event for people, as most drivers
     /// print an Xid as well.
     GpuLost,
+    /// NVIDIA's driver refused work on a GPU that needs a reset, and names none. No event for people, as the
+    /// driver prints an Xid as well, unless the log has lost it.
+    ResetRequired,
     /// A NIC's driver loaded its device again, as after a reset: earlier trouble is over. No event for
     /// people.
     Loaded,

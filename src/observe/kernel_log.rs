@@ -194,7 +194,10 @@ impl KernelLog {
         };
         let seen = device.notes.entry(note).or_default();
         seen.push(when, &event.text);
-        if matches!(note, Note::Loaded | Note::GpuLost | Note::Cooled) {
+        if matches!(
+            note,
+            Note::Loaded | Note::GpuLost | Note::ResetRequired | Note::Cooled
+        ) {
             return;
         }
         if let Some(events) = entry(&mut totals.nic_events, address.to_string(), MAX_DEVICES) {

@@ -62,7 +62,11 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     }
     // Communicators of one rank send nothing.
     if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
-        return Some(false);
+        // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
+        let widest = groups().map(|(key, _)| key.nranks).max();
+        let is_whole = |(key, of): (&GroupKey, &Group)| Some(key.nranks) == widest && !of.split;
+        let whole = hosts.printing < 2 && groups().any(is_whole);
+        return ((spans.is_empty() || whole) && !log.folded).then_some(false);
     }
     let highest = log.channels.highest().map(|rank| rank + 1);
     if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {

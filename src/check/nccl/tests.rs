@@ -322,6 +322,41 @@ fn what_spans_nodes() {
             Some(true),
         ),
         (
+            "the same without a line of the world",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO ncclCommSplit comm 0xb rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 parent 0xa color 1 key 0 - Init START
+             n1:10:20 [0] NCCL INFO comm 0xb rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "two hosts, each with a communicator of its own",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
+             n2:10:20 [0] NCCL INFO Using network Socket
+             n2:10:20 [0] NCCL INFO comm 0xb rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "Ray folds lines of more ranks than the communicator has",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0 [repeated 3x across cluster]",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "Ray folds the line of the other rank",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0 [repeated 1x across cluster]",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
             "TCP inside one host with P2P and SHM off",
             "n1:10:20 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.
              n1:10:20 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0

@@ -210,6 +210,9 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
             "data between nodes goes by TCP, and nothing asks for that: a silent fallback"
         }
         (Fallback::Configured, _) => "TCP between nodes, as a setting asks",
+        (Fallback::Unknown, Network::Socket) if verdict.multi_node == Some(true) => {
+            "TCP is chosen; NVLink between nodes may carry the data instead"
+        }
         (Fallback::Unknown, Network::Socket) => {
             "TCP is chosen, which is normal within a node; the log does not show whether the job spans nodes"
         }

@@ -2,7 +2,7 @@ use super::super::testing::{Node, tell};
 use super::super::xid_seen;
 use super::*;
 use crate::observe::history::History;
-use crate::observe::kernel::{KernelEvent, NvLink, Severity, What, Xid};
+use crate::observe::kernel::{KernelEvent, Note, NvLink, Severity, What, Xid};
 use crate::observe::reading::Reading;
 
 const A: &str = "0000:17:00";
@@ -374,4 +374,20 @@ fn the_list_for_the_report() {
     assert_eq!(xids[0].process.as_deref(), Some("train"));
     assert_eq!(xids[0].class, "pcie");
     assert_eq!((xids[1].xid, xids[1].pci.as_deref()), (31, None));
+}
+
+#[test]
+fn a_reset_that_is_needed_stands_until_the_driver_is_loaded_or_an_hour() {
+    let what = What::Note(Note::ResetRequired);
+    let said = KernelEvent::new(what, "NVRM: Assertion failed: Reset required");
+    let want = ["GPUs GpuResetRequired Degraded Verdict"];
+    let mut quiet = node(std::slice::from_ref(&said));
+    assert_eq!(told(&quiet), want);
+    quiet.tick(3600);
+    assert_eq!(told(&quiet), [""; 0]);
+    let mut loaded = node(&[said]);
+    loaded.tick(1);
+    let event = KernelEvent::new(What::DriverLoaded, "NVRM: loading");
+    loaded.history.push_event(loaded.now, false, &event);
+    assert_eq!(told(&loaded), [""; 0]);
 }

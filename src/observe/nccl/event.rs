@@ -93,11 +93,12 @@ impl Net {
     /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
         match first_word(name) {
-            "IB" | "gIB" | "IB-CAST" => Net::Ib,
+            "IB" | "gIB" => Net::Ib,
             "Socket" => Net::Socket,
             "OFI" => Net::Ofi,
             "FastSocket" => Net::FastSocket,
-            _ if name.starts_with("IBext") => Net::Ib,
+            // IBext_v8, IB-CAST, IB-ROCM.
+            _ if name.starts_with("IBext") || name.starts_with("IB-") => Net::Ib,
             _ if name.contains("Libfabric") => Net::Ofi,
             _ if name.starts_with("FasTrak") => Net::FasTrak,
             _ if name.starts_with("GPUDirectTCPX") => Net::Tcpx,
@@ -200,6 +201,8 @@ pub struct Comm {
     pub nodes: Option<u32>,
     /// It reaches other nodes over NVLink (MNNVL).
     pub mnnvl: bool,
+    /// It was split from another one, which may be wider (2.18+).
+    pub split: bool,
     /// PCI bus id of the printing process's GPU.
     pub bus: Option<u64>,
     /// The number of that GPU: NVML's, or else CUDA's, which counts what CUDA_VISIBLE_DEVICES leaves.

@@ -75,6 +75,8 @@ pub struct Group {
     pub channels: ChannelCounts,
     /// When the last line about it came, in lines of the log.
     pub last_line: u64,
+    /// It was split from another one.
+    pub split: bool,
     /// A later communicator replaced its ranks.
     pub superseded: bool,
 }

@@ -69,6 +69,8 @@ pub struct NcclLog {
     pub test_ranks: BTreeMap<u32, (Place, String)>,
     /// The list names a rank twice: it contains several runs.
     pub test_runs: bool,
+    /// More lines than a communicator has ranks were left out for one that is like them but for its numbers (Ray).
+    pub folded: bool,
     /// Machines share a name: one interface has several addresses.
     pub shared_names: bool,
     /// Address and the one before it, by host, interface and process; texts are hashed.

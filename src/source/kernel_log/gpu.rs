@@ -45,6 +45,13 @@ pub fn lost(message: &str) -> Option<KernelEvent> {
         .then(|| KernelEvent::new(What::Note(Note::GpuLost), message).of_slot(Some(slot(&address))))
 }
 
+/// `NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] …`.
+pub fn reset_required(message: &str) -> Option<KernelEvent> {
+    let body = message.strip_prefix("NVRM: ")?.to_ascii_lowercase();
+    let event = || KernelEvent::new(What::Note(Note::ResetRequired), message);
+    says_any(&body, &PHRASES.reset_required).then(event)
+}
+
 /// The GPU that the first line of a report on a failed probe names, when the line stands alone.
 pub fn probe_report_start(message: &str) -> Option<String> {
     let rest = message.strip_prefix("NVRM: The NVIDIA GPU ")?;

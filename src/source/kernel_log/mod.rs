@@ -56,5 +56,7 @@ pub fn silent(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     if message.starts_with("NVRM: loading NVIDIA UNIX ") {
         return Some(KernelEvent::new(What::DriverLoaded, message));
     }
-    gpu::lost(message).or_else(|| nic::relief(message, dictionary))
+    gpu::lost(message)
+        .or_else(|| gpu::reset_required(message))
+        .or_else(|| nic::relief(message, dictionary))
 }

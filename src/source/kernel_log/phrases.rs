@@ -22,6 +22,7 @@ pub struct Phrases {
     pub symbol_failures: Vec<String>,
     pub cooled: Vec<String>,
     pub lost: Vec<String>,
+    pub reset_required: Vec<String>,
     pub switch_stops: Vec<String>,
     pub endings: Vec<String>,
     pub bring_up_failures: Vec<String>,

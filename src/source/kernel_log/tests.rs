@@ -292,6 +292,16 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
         silent.map(|event| event.what),
         Some(What::Note(Note::Cooled))
     );
+    for said in [
+        "nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from status @ kernel_channel.c:2827",
+        "nvAssertFailedNoLog: Assertion failed: Back to back GSP RPC timeout detected! GPU marked for reset @ kernel_gsp.c:2387",
+        "GPU3 nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from rmStatus @ kernel_ce.c:1",
+    ] {
+        let said = format!("NVRM: {said}");
+        assert_eq!(decode(&said, None), None, "{said}");
+        let silent = super::silent(&said, None).map(|event| event.what);
+        assert_eq!(silent, Some(What::Note(Note::ResetRequired)), "{said}");
+    }
 }
 
 #[test]
@@ -316,7 +326,10 @@ fn escaped_newlines_stay_in_one_record() {
     )
     .unwrap();
     assert_eq!(e.pci.as_deref(), Some("0000:5d:00"));
-    assert_eq!(e.text, "NVRM: The NVIDIA GPU 0000:5d:00.0");
+    assert!(
+        e.text
+            .ends_with("NVRM: fallen off the bus and is not responding to commands.")
+    );
 }
 
 /// Pieces from which the decoder's paths are reached sooner than by chance.

@@ -1,6 +1,6 @@
 //! Turns the bytes of a log, in pieces of any size, into its state.
 
-use super::message::scan::find;
+use super::message::scan::{Scan, find};
 use super::{anchor, message, prefix};
 use crate::observe::nccl::event::Time;
 use crate::observe::nccl::{Event, Failure, Level, NcclLog, Record};
@@ -180,10 +180,13 @@ fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
     if find!(text.as_bytes(), "\\u003").is_some() {
         text = text.replace("\\u003e", ">").replace("\\u003c", "<").into();
     }
-    let mut any = false;
-    prefix::records(&text, |who, level, text| {
+    let (mut any, line) = (false, &*text);
+    prefix::records(line, |who, level, text| {
         any = true;
         let event = message::message(level, text);
+        if let Event::Comm(comm) = &event {
+            log.folded |= repeated(line) >= Some(comm.nranks);
+        }
         log.apply(&Record { who, event, text }, number, time);
     });
     if any {
@@ -197,6 +200,12 @@ fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
     for event in loose(&text).into_iter().chain(message::assignments(&text)) {
         log.apply_loose(&event, text.trim(), number);
     }
+}
+
+/// How many lines like this one Ray left out: `… [repeated 15x across cluster]`.
+fn repeated(line: &str) -> Option<u32> {
+    let at = find!(line, " [repeated ")?;
+    Scan(line.get(at + " [repeated ".len()..)?).number()
 }
 
 /// Parses lines that are known without the mark.

@@ -28,6 +28,7 @@ impl NcclLog {
         let group = self.groups.entry(key).or_default();
         group.last_line = self.records;
         group.nodes = group.nodes.max(comm.nodes);
+        group.split |= comm.split;
         let known = group.seats.get(&comm.rank).copied();
         if let Some(before) = known.filter(|seat| seat.place != place) {
             group.mixed = true;
@@ -76,11 +77,12 @@ impl NcclLog {
         let own = from.seats.get(&rank).filter(|seat| seat.place == place);
         let Some(seat) = own.copied() else { return };
         from.seats.remove(&rank);
-        let nodes = from.nodes;
+        let (nodes, split) = (from.nodes, from.split);
         let emptied = from.seats.is_empty();
         let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
         let into = self.groups.entry(key).or_default();
         into.nodes = into.nodes.max(nodes);
+        into.split |= split;
         if let Some(from) = from {
             into.channels.merge(&from.channels);
         }

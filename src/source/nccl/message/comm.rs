@@ -44,6 +44,7 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         nranks,
         nodes: after(start, " nNodes "),
         mnnvl: after(start, " MNNVL ") == Some(1),
+        split: find!(start, " parent 0x").is_some(),
         bus: behind(start, " busId ").and_then(|mut scan| scan.hex()),
         gpu: after(start, " nvmlDev ").or_else(|| after(start, " cudaDev ")),
         phase,

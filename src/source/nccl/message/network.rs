@@ -71,6 +71,7 @@ const OFI: &[Rule] = &[
     ("Selected provider is ", provider),
     ("Selected Provider is ", provider),
     ("Using transport protocol ", |_| Some(Event::OfiProtocol)),
+    ("No eligible providers were found", ofi_failed),
     ("Libfabric provider associates ", |_| {
         Some(Event::OfiProtocol)
     }),

@@ -252,6 +252,7 @@ fn communicators_of_every_version() {
             bus: None,
             gpu: None,
             mnnvl: false,
+            split: false,
             phase,
         })
     };
@@ -315,11 +316,13 @@ fn communicators_of_every_version() {
             Event::Comm(Comm {
                 bus: None,
                 gpu: None,
+                split: false,
                 ..got
             }),
             want,
             "{text}"
         );
+        assert_eq!(got.split, text.contains(" parent "), "{text}");
         let bus = text.split_once(" busId ").map(|(_, rest)| {
             let end = rest.find(' ').unwrap_or(rest.len());
             u64::from_str_radix(&rest[..end], 16).unwrap()
@@ -452,6 +455,10 @@ fn networks_plugins_and_devices() {
             Event::OfiProvider("efa"),
         ),
         ("NET/OFI Using transport protocol RDMA", Event::OfiProtocol),
+        (
+            "NET/OFI No eligible providers were found",
+            Event::Failure(Failure::PluginInit),
+        ),
         ("NET/OFI Initializing aws-ofi-nccl 1.11.0-aws", Event::Plain),
         ("NET/FastSocket plugin initialized", Event::FastSocket),
         (
