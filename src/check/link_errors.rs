@@ -262,14 +262,17 @@ mod tests {
 
     /// A RoCE node whose rails correct so many bits a second for so long.
     fn correcting(seconds: u64, per_second: impl Fn(usize) -> u64) -> Node {
+        receiving(Some(400_000_000_000), seconds, per_second)
+    }
+
+    /// The same, where so many bits a second are counted as received.
+    fn receiving(bits: Option<u64>, seconds: u64, per_second: impl Fn(usize) -> u64) -> Node {
         let mut node = Node::roce();
         for at in (0..=seconds).step_by(20) {
             for i in 0..8 {
                 let corrected = per_second(i) * at;
-                let counts = [
-                    ("rx_corrected_bits_phy", corrected),
-                    ("rx_bits_phy", 400_000_000_000 * at),
-                ];
+                let mut counts = vec![("rx_corrected_bits_phy", corrected)];
+                counts.extend(bits.map(|bits| ("rx_bits_phy", bits * at)));
                 node.set_ethtool(i, &counts);
             }
             node.tick(0);
@@ -296,6 +299,16 @@ mod tests {
             [""; 0],
             "too short"
         );
+        // Not counted, or always 0: the rate tells. What is counted goes before it.
+        for (bits, corrected, want) in [
+            (None, 3_600_000, &[""; 0][..]),
+            (Some(0), 3_600_000, &[]),
+            (Some(0), 4_400_000, &high),
+            (Some(200_000_000_000), 2_400_000, &high),
+        ] {
+            let node = receiving(bits, 600, |i| if i == 3 { corrected } else { 1_000_000 });
+            assert_eq!(node.told(&CHECK), want, "{bits:?} {corrected}");
+        }
         let mut trained = correcting(600, odd(4_400_000));
         trained.snapshot.netdevs.clear();
         trained.set_state(3, PortState::Down, PhysState::Training);
@@ -314,13 +327,15 @@ mod tests {
         node.snapshot.sources.clear();
         assert_eq!(node.run(&CHECK).len(), 0);
         // Sampled, but for the counter that told.
-        let mut node = counted("port_rcv_errors", 0, 700);
-        node.tick(600);
-        node.snapshot.counters.clear();
-        node.set_counters(0, &[("link_downed", 0)]);
-        node.tick(0);
-        let found = run(&node.context());
-        let told: Vec<_> = found.iter().map(|of| (of.reason, of.unseen)).collect();
-        assert_eq!(told, [("ReceiveErrors", true)]);
+        for (to, want) in [(700, &[("ReceiveErrors", true)][..]), (7, &[])] {
+            let mut node = counted("port_rcv_errors", 0, to);
+            node.tick(600);
+            node.snapshot.counters.clear();
+            node.set_counters(0, &[("link_downed", 0)]);
+            node.tick(0);
+            let found = run(&node.context());
+            let told: Vec<_> = found.iter().map(|of| (of.reason, of.unseen)).collect();
+            assert_eq!(told, want);
+        }
     }
 }

@@ -211,6 +211,11 @@ mod tests {
         node.set_state(1, PortState::Down, PhysState::Disabled);
         node.policy.expect.rate_gbps = Some(400.0);
         assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        // Of one that may be up, what was seen of its rate stands.
+        let unseen = |node: &Node| run(&node.context()).iter().filter(|of| of.unseen).count();
+        assert_eq!(unseen(&node), 0);
+        node.set_state(1, PortState::Init, PhysState::LinkUp);
+        assert_eq!(unseen(&node), 4);
     }
 
     #[test]

@@ -185,6 +185,8 @@ fn never_up_needs_evidence() {
     expected.policy.expect.rails = Some(8);
     assert_eq!(expected.run(&CHECK).len(), 8);
     assert!(expected.run(&CHECK).iter().all(|c| c.reason == "LinkDown"));
+    let evidence = &expected.run(&CHECK)[0].evidence["evidence"];
+    assert_eq!(evidence, "expected by configuration");
 
     let mut peers = all_down_from_the_start();
     peers.set_link(5, super::super::testing::link(400, 4));
@@ -207,15 +209,20 @@ fn never_up_needs_evidence() {
 }
 
 #[test]
-fn uncabled_second_ports_are_not_judged_by_the_first_ones() {
-    let mut node = Node::infiniband();
-    for i in 4..8 {
-        node.devices[i].pci = format!("0000:{:02x}:00.1", 0x18 + i - 4).parse().ok();
-        node.set_state(i, PortState::Down, PhysState::Polling);
+fn uncabled_ports_are_not_judged_by_the_other_ones_of_their_cards() {
+    for uncabled in [4..8, 0..4] {
+        let mut node = Node::infiniband();
+        for i in 4..8 {
+            node.devices[i].pci = format!("0000:{:02x}:00.1", 0x18 + i - 4).parse().ok();
+        }
+        for i in uncabled {
+            node.set_state(i, PortState::Down, PhysState::Polling);
+        }
+        node.history = Default::default();
+        node.tick(1);
+        let reasons: Vec<_> = node.run(&CHECK).iter().map(|c| c.reason).collect();
+        assert_eq!(reasons, ["NeverUp"; 4]);
     }
-    node.history = Default::default();
-    node.tick(1);
-    assert!(node.run(&CHECK).iter().all(|c| c.reason == "NeverUp"));
 }
 
 #[test]
@@ -234,6 +241,9 @@ fn spares_beyond_the_expected_number_are_not_missed() {
     assert_eq!(reasons(&node), ["NeverUp"; 4]);
     node.policy.expect.rails = Some(5);
     assert_eq!(reasons(&node), ["LinkDown"; 4]);
+    // No other port of their cards is up instead.
+    node.policy.expect.rails = None;
+    assert_eq!(reasons(&node), ["LinkUnproven"; 4]);
     node.policy.expect.rails = Some(4);
     node.set_state(0, PortState::Init, PhysState::LinkUp);
     node.tick(1);

@@ -40,9 +40,10 @@ fn rdma_mtu(driver: &str, netdev: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Node;
+    use super::super::testing::{Node, key};
     use super::*;
     use crate::observe::netdev::NetdevFacts;
+    use crate::observe::rdma::Function;
     use crate::observe::reading::Reading;
 
     fn node(mtu: impl Fn(usize) -> u32) -> Node {
@@ -92,7 +93,27 @@ mod tests {
         let mut unread = node(|i| if i == 3 { 1500 } else { 9000 });
         unread.set_netdev(3, NetdevFacts::default());
         let found = (CHECK.run)(&unread.context().of_check(&CHECK));
-        assert!(found.iter().any(|of| of.unseen), "what was seen stands");
+        let unseen = found
+            .iter()
+            .filter(|of| of.unseen)
+            .map(|of| of.key.as_str());
+        assert_eq!(
+            unseen.collect::<Vec<_>>(),
+            [key(3).to_string()],
+            "what was seen stands"
+        );
+        // With a NIC of unknown make which ports are rails is a guess; a software device has none.
+        for (function, weight) in [
+            (Function::Physical, "Notice"),
+            (Function::Software, "Verdict"),
+        ] {
+            let mut unknown = node(|i| if i == 3 { 1500 } else { 9000 });
+            unknown.devices[7].driver = "unknown".into();
+            unknown.devices[7].function = function;
+            unknown.tick(1);
+            let want = format!("mlx5_3/1 MtuReduced Degraded {weight}");
+            assert_eq!(unknown.told(&CHECK), [want]);
+        }
         let mut infiniband = Node::infiniband();
         infiniband.set_netdev(
             0,

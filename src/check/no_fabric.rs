@@ -91,3 +91,106 @@ fn carries_a_route(context: &Context<'_>, device: &RdmaDevice) -> bool {
         !device.ports.is_empty() && ports.all(front_end)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, device, gpu};
+    use super::*;
+    use crate::check::roles::Role;
+    use crate::observe::pci::{BareNic, PciFacts};
+    use crate::observe::reading::Reading;
+    use crate::observe::remembered::Seen;
+    use std::time::Duration;
+
+    /// A node that is seen whole, with so many GPUs and gVNICs.
+    fn node(gpus: usize, gvnics: usize) -> Node {
+        let mut node = Node::empty();
+        node.set_pci(pci(gpus, None));
+        let gvnic = |i| RdmaDevice {
+            driver: "gve".into(),
+            ..device(i, LinkLayer::Ethernet)
+        };
+        node.devices = (0..gvnics).map(gvnic).collect();
+        node.tick(200);
+        node
+    }
+
+    fn pci(gpus: usize, undriven: Option<&str>) -> PciFacts {
+        let nic = |class: &str| BareNic {
+            class: class.into(),
+            ..BareNic::default()
+        };
+        let undriven = undriven.map(|class| ("0000:01:00.0".to_string(), nic(class)));
+        PciFacts {
+            gpus: (0..gpus).map(|i| gpu(i).parse().unwrap()).collect(),
+            rdma_capable: Reading::Value(undriven.into_iter().collect()),
+            ..PciFacts::default()
+        }
+    }
+
+    #[test]
+    fn so_many_gvnics_may_be_a_fabric() {
+        for (gpus, gvnics, known, want) in [
+            (2, 1, false, true),
+            (2, 2, true, false),
+            (0, 4, false, true),
+            // A3 High's, whose GPUs may be gone.
+            (0, 5, false, false),
+            (0, 5, true, true),
+        ] {
+            let mut node = node(gpus, gvnics);
+            node.profile.instance_type = known.then(|| "n2".to_string());
+            let got = is_certain(&node.context());
+            assert_eq!(got, want, "{gpus} {gvnics} {known}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_was_there_or_is_promised_forbids_it() {
+        type Bend = fn(&mut Node);
+        let certain: [Bend; 3] = [
+            |_| {},
+            |node| node.policy.expect.rails = Some(0),
+            // Accelerated networking.
+            |node| {
+                node.profile.provider = Some(Provider::Azure);
+                node.set_pci(pci(0, Some("020000")));
+            },
+        ];
+        let not: [Bend; 9] = [
+            |node| node.now = Millis::from_secs(179),
+            |node| node.set_role(0, Role::Rail),
+            |node| node.policy.expect.rails = Some(1),
+            |node| node.profile.instance_type = Some("P6e".into()),
+            |node| {
+                node.profile.provider = Some(Provider::Azure);
+                node.set_pci(pci(8, None));
+            },
+            |node| node.snapshot.pci = None,
+            |node| node.set_pci(pci(0, Some("020000"))),
+            |node| {
+                node.profile.provider = Some(Provider::Azure);
+                node.set_pci(pci(0, Some("020700")));
+            },
+            |node| {
+                for seconds in [0, 600] {
+                    let now = node.now.plus(Duration::from_secs(seconds));
+                    let seen = Seen {
+                        part: "0000:18:00.0/1".into(),
+                        identity: String::new(),
+                        name: "mlx5_0/1".into(),
+                        values: vec![(RAIL, 1)],
+                    };
+                    node.history.remembered.learn(None, vec![seen], now);
+                }
+            },
+        ];
+        for (bends, want) in [(&certain[..], true), (&not, false)] {
+            for (row, bend) in bends.iter().enumerate() {
+                let mut node = node(0, 0);
+                bend(&mut node);
+                assert_eq!(is_certain(&node.context()), want, "{row}");
+            }
+        }
+    }
+}

@@ -224,6 +224,37 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_that_of_all_texts() {
+        let text = |text: &str| text.to_string();
+        let of = ContainerFacts {
+            env: ["A", "B", "C"]
+                .map(|name| (text(name), text("value")))
+                .into(),
+            rdma: [(text("rdma/ib"), 8)].into(),
+            ..ContainerFacts::default()
+        };
+        let facts = PodFacts {
+            uid: text("12345"),
+            namespace: text("team"),
+            name: text("train-0"),
+            job: Some(Job {
+                kind: text("Job"),
+                name: text("train"),
+            }),
+            containers: [(text("main"), of)].into(),
+            ..PodFacts::default()
+        };
+        let names = 5 + 4 + 7 + 3 + 5 + 4;
+        let env = 3 * (1 + 5) + 2 * 3 * size_of::<(String, String)>();
+        let container = 2 * size_of::<ContainerFacts>() + env + 7 + 64;
+        assert_eq!(
+            facts.held(),
+            size_of::<PodFacts>() + names + container,
+            "{facts:?}"
+        );
+    }
+
+    #[test]
     fn resources_by_name() {
         for (name, gpu, rdma) in [
             ("nvidia.com/gpu", true, false),

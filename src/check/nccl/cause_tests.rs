@@ -108,6 +108,12 @@ fn each_common_issue_names_what_to_look_at() {
             VersionMismatch,
             &["image"],
         ),
+        // Without a word of TCP yet.
+        (
+            "n1:10:20 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Unable to open device mlx5_0",
+            OpenDevice,
+            &["/dev/infiniband/uverbs"],
+        ),
     ] {
         let got = verdict(line);
         assert!(got.causes.contains(&cause), "{line}: {:?}", got.causes);

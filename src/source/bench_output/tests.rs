@@ -681,6 +681,10 @@ mod torn_rows {
             "           8             2     float     sum      -1    45.82    0.00    0.00      0    38.17    0.00    0.00      0\n".to_string() + ROW,
             0,
         ),
+        // Too fast to measure, and ended after the root.
+        ("           8             2     float     sum      -1      nan     nan     nan    N/A      nan     nan     nan    N/A\n".to_string(), 0),
+        ("           8             2     float     sum      -1\n".to_string(), 0),
+        ("           8             2     float     sum      -1    45.82    0.00\n".to_string(), 1),
     ] {
         assert_eq!(run(&row).torn_rows, torn, "{row}");
     }
