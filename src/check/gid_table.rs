@@ -249,6 +249,12 @@ mod tests {
             node.told(&CHECK),
             ["mlx5_0/1 GidsUnreadable Unknown Notice"]
         );
+        let unseen = |node: &Node| run(&node.context()).iter().filter(|of| of.unseen).count();
+        assert_eq!(unseen(&node), 3 * 8, "what was seen stands");
+        for i in 0..8 {
+            set(&mut node, i, &[(IPV4, Some(GidKind::RoceV2))], true);
+        }
+        assert_eq!(unseen(&node), 0);
     }
 
     #[test]

@@ -219,4 +219,12 @@ fn devices_that_come_and_go_are_forgotten_and_rails_last() {
             .devices
             .contains_key(&DeviceKey("virtual 1999".into()))
     );
+    // Nor stay ports of no device that was ever listed.
+    for port in 0..2000 {
+        let device = DeviceKey("unlisted".into());
+        let key = PortKey { device, port };
+        node.history.ports.insert(key, Default::default());
+    }
+    node.tick(1);
+    assert!(node.history.ports.len() <= 512);
 }

@@ -201,6 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn a_speed_is_read_again_after_a_while() {
+        let tree = TestTree::new();
+        let dir = eth(&tree, "eth3");
+        let mut last = Last::default();
+        let mut speed = || read(&tree.host(), "eth3", &mut last).speed_mbps;
+        assert_eq!(speed(), Reading::Value(400_000));
+        tree.file(&format!("{dir}/speed"), "200000");
+        for _ in 1..SPEED_EVERY {
+            assert_eq!(speed(), Reading::Value(400_000));
+        }
+        assert_eq!(speed(), Reading::Value(200_000));
+    }
+
+    #[test]
     fn speeds() {
         for (text, want) in [
             ("400000", Reading::Value(400_000)),

@@ -74,6 +74,19 @@ pub(super) fn judged(run: &Run, rails: &Rails) -> BenchVerdict {
 }
 
 #[test]
+fn bandwidths_have_three_digits() {
+    for (gb, text) in [
+        (2.104, " 2.10 GB/s"),
+        (45.67, " 45.7 GB/s"),
+        (300.4, " 300 GB/s"),
+    ] {
+        let run = run(Collective::AllReduce, &[8, 8], gb, gb);
+        let got = judged(&run, &rails(8, 400, Some(8)));
+        assert!(got.summary.contains(text), "{got:?}");
+    }
+}
+
+#[test]
 fn limits_of_collectives() {
     use Collective as C;
     let dgx = rails(8, 400, Some(8));

@@ -97,7 +97,7 @@ fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
 mod tests {
     use super::super::CHECK;
     use crate::check::testing::{Node, gpu};
-    use crate::observe::kernel::{KernelEvent, Note, What, Xid};
+    use crate::observe::kernel::{KernelEvent, Note, RecoveryAction, What, Xid};
 
     fn slot() -> String {
         gpu(0).trim_end_matches(".0").to_string()
@@ -149,6 +149,9 @@ mod tests {
             ..Xid::default()
         };
         let xid = KernelEvent::new(What::Xid(xid), "NVRM: Xid").of_slot(Some(slot()));
+        let mut taken_back = Xid::default();
+        taken_back.detail.recovery = Some((RecoveryAction::None, RecoveryAction::None));
+        let taken_back = KernelEvent::new(What::Xid(taken_back), "NVRM: Xid").of_slot(Some(slot()));
         let nic = said(Note::Driver, "mlx5_core x: probe failed");
         for (events, fails) in [
             (vec![&adapter], true),
@@ -156,6 +159,8 @@ mod tests {
             // The driver prints that it was loaded after it probed.
             (vec![&adapter, &loaded], true),
             (vec![&lost, &xid], false),
+            (vec![&adapter, &xid], true),
+            (vec![&adapter, &taken_back], false),
             (vec![&nic], false),
         ] {
             let mut node = Node::infiniband();

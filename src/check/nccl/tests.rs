@@ -10,7 +10,11 @@ mod causes;
 mod context;
 
 pub(super) fn log(lines: &str) -> NcclLog {
-    let mut log = NcclLog::new(Limits::FILE);
+    log_within(Limits::FILE, lines)
+}
+
+fn log_within(limits: Limits, lines: &str) -> NcclLog {
+    let mut log = NcclLog::new(limits);
     let mut reader = Reader::default();
     for line in lines.trim().lines() {
         reader.feed(line.trim().as_bytes(), &mut log, None);
@@ -893,4 +897,31 @@ fn what_ends_or_fails_is_of_its_process() {
         let got = judge(&log, &context);
         assert_eq!(got.init_hangs_since.is_some(), hangs, "{name}: {got:#?}");
     }
+}
+
+#[test]
+fn ranks_beyond_the_limit_are_left_out() {
+    let limits = Limits {
+        seats: 1,
+        ..Limits::CONTAINER
+    };
+    let lines = "
+        n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x7 - Init COMPLETE
+        n1:11:21 [1] NCCL INFO comm 0xb rank 1 nranks 2 cudaDev 1 busId 2000 commId 0x7 - Init COMPLETE";
+    let log = log_within(limits, lines);
+    let seats = log.groups.values().map(|group| group.seats.len());
+    assert_eq!(seats.collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn settings_that_a_script_printed() {
+    let log = log("NCCL_NET=Socket\nNCCL_NET_PLUGIN=1\nNCCL_IB_DISABLE=0");
+    let want = [
+        ("NCCL_NET", "Socket"),
+        ("NCCL_NET_PLUGIN", "1"),
+        ("NCCL_IB_DISABLE", "0"),
+    ];
+    let want = want.map(|(name, value)| (name.to_string(), value.to_string()));
+    assert_eq!(log.env, want.into());
+    assert!(log.printed_socket && !log.printed_ib_off);
 }

@@ -166,6 +166,18 @@ fn a_reset_that_was_announced_has_ninety_seconds() {
 }
 
 #[test]
+fn the_number_of_rails_waits_for_one_that_is_reset() {
+    let mut node = node(&[said(Note::RecoveryStarted)]);
+    node.policy.expect.rails = Some(8);
+    node.devices.remove(0);
+    node.tick(5);
+    assert_eq!(
+        node.told(&super::super::device_missing::CHECK),
+        ["rails MissingRail Degraded Verdict"]
+    );
+}
+
+#[test]
 fn a_recovery_that_goes_on_and_on_is_none() {
     use Note::*;
     let mut node = node(&[]);

@@ -228,6 +228,21 @@ fn sentences() {
 }
 
 #[test]
+fn rails_that_a_shape_says_and_that_all_have_up() {
+    for (word, says, up) in [
+        ("p5.48xlarge", true, None),
+        ("Standard_ND96isr_H100_v5", true, Some(8)),
+        ("Standard_ND96is_H100_v5", false, None),
+        ("BM.GPU.B300.8", false, None),
+        ("auto", false, None),
+    ] {
+        let profile = found(word, "", MachineFacts::default(), &[]);
+        let got = (profile.says_rails(), profile.sure_rails());
+        assert_eq!(got, (says, up), "{word}");
+    }
+}
+
+#[test]
 fn settings_are_checked() {
     let wrong = |profile: &str, resource: &str| {
         let settings = PlatformSettings {

@@ -280,6 +280,7 @@ mod tests {
             ("<masked>:8:9 [5] NCCL INFO m", "<masked>", Some(8), Some(9)),
             ("n1:10 [0] NCCL INFO m", "n1", Some(10), None),
             ("gpu-1.a [0] NCCL INFO m", "", None, None),
+            ("2025-08-12 09:37:02 NCCL INFO m", "", None, None),
             (
                 "[1,26]<stdout>:n1:10:12 [0] NCCL INFO m",
                 "n1",

@@ -86,6 +86,8 @@ fn where_the_plugin_is_a_choice() {
 #[test]
 fn efa_needs_its_plugin() {
     assert_eq!(verdict(&efa(&[]), "net_plugin"), "failing PluginMissing");
+    let remedy = item(&efa(&[]), "net_plugin").remedy;
+    assert!(remedy.starts_with("put aws-ofi-nccl"), "{remedy}");
     let mut facts = efa(&[]);
     lib(&mut facts, "libnccl-net.so", usable());
     assert_eq!(verdict(&facts, "net_plugin"), "ok");

@@ -13,6 +13,25 @@ fn xid_of(s: &str) -> Option<(Option<String>, Xid)> {
 }
 
 #[test]
+fn gpus_that_the_driver_lost() {
+    for (text, slot) in [
+        (
+            "NVRM: GPU 0000:91:00.0: GPU has fallen off the bus.",
+            Some("0000:91:00"),
+        ),
+        (
+            "NVRM: GPU at PCI:0000:91:00: GPU has fallen off the bus.",
+            Some("0000:91:00"),
+        ),
+        ("NVRM: GPU 0000:91:00.0: GPU serial number is 1.", None),
+    ] {
+        let event = KernelEvent::new(What::Note(Note::GpuLost), text);
+        let want = slot.map(|slot| event.of_slot(Some(slot.into())));
+        assert_eq!(lost(text), want, "{text}");
+    }
+}
+
+#[test]
 fn devices_processes_and_codes() {
     type Row<'a> = (&'a str, u32, Option<&'a str>, Option<u32>, Option<&'a str>);
     let rows: [Row; 19] = [

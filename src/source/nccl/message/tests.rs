@@ -764,6 +764,7 @@ fn lines_without_the_mark() {
             "2024-05-01T12:00:00Z NCCL_NET=Socket",
             Some(("NCCL_NET", "Socket")),
         ),
+        ("i 12:00:00 NCCL_NET=Socket", Some(("NCCL_NET", "Socket"))),
         ("0: NCCL_NET=Socket", Some(("NCCL_NET", "Socket"))),
         ("++ NCCL_NET=Socket", Some(("NCCL_NET", "Socket"))),
         (
