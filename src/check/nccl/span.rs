@@ -60,13 +60,25 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if spans.contains(&Some(true)) {
         return Some(true);
     }
+    let in_tests = || log.test_ranks.values().map(|(place, _)| place.host);
     // Communicators of one rank send nothing.
     if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
         // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
+        let named = |group: &Group| -> BTreeSet<u32> {
+            let names = group.hosts().map(|host| hosts.representative(host));
+            names.filter(|host| Some(*host) != hosts.nameless).collect()
+        };
+        let all: BTreeSet<u32> = groups().flat_map(|(_, group)| named(group)).collect();
         let widest = groups().map(|(key, _)| key.nranks).max();
-        let is_whole = |(key, of): (&GroupKey, &Group)| Some(key.nranks) == widest && !of.split;
-        let whole = hosts.printing < 2 && groups().any(is_whole);
-        return ((spans.is_empty() || whole) && !log.folded).then_some(false);
+        let is_whole = |(key, group): (&GroupKey, &Group)| {
+            // Without an id, two communicators of the same size look like one.
+            let one = all.len() < 2 || !group.mixed || key.id != 0;
+            Some(key.nranks) == widest && !group.split && one && named(group) == all
+        };
+        if (spans.is_empty() || groups().any(is_whole)) && !log.folded {
+            return Some(false);
+        }
+        return (!log.test_runs && hosts.distinct(in_tests()) > 1).then_some(true);
     }
     let highest = log.channels.highest().map(|rank| rank + 1);
     if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
@@ -79,9 +91,8 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if log.channels.shares_devices() || log.channels.crosses() == Some(true) {
         return Some(true);
     }
-    let in_tests = log.test_ranks.values().map(|(place, _)| place.host);
     let share = log.shared_names || log.test_shares_devices();
-    match hosts.distinct(in_tests) {
+    match hosts.distinct(in_tests()) {
         // Without a line of NCCL's after it the list may be cut.
         1 if !share && tests_cover(log) && log.records > 0 => return Some(false),
         0 | 1 => {}

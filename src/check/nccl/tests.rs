@@ -345,6 +345,47 @@ fn what_spans_nodes() {
             None,
         ),
         (
+            "a split of the world's size",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x77 - Init START
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
+             n1:10:20 [0] NCCL INFO ncclCommSplit comm 0xb rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 parent 0xa color 1 key 0 - Init START",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "the log begins inside a host's name",
+            "e-1:10:20 [0] NCCL INFO NCCL_DEBUG set by environment to INFO.
+             gpu-node-1:10:20 [0] NCCL INFO Using network Socket
+             gpu-node-1:10:20 [0] NCCL INFO NET/IB : No device found.
+             gpu-node-1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
+             gpu-node-1:11:21 [1] NCCL INFO comm 0xb rank 1 nRanks 2 nNodes 1 localRanks 2 localRank 1 MNNVL 0",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "nccl-tests' list has both hosts of the communicators",
+            "#  Rank  0 Group  0 Pid 10 on n1 device  0 [0x21] GPU
+             #  Rank  1 Group  0 Pid 10 on n2 device  0 [0x21] GPU
+             n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
+             n2:10:20 [0] NCCL INFO comm 0xb rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "Ray folds the ends of several communicators",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0 [repeated 1x across cluster]
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 1000 - Destroy COMPLETE [repeated 3x across cluster]",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
             "Ray folds lines of more ranks than the communicator has",
             "n1:10:20 [0] NCCL INFO Using network Socket
              n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0 [repeated 3x across cluster]",

@@ -2,7 +2,7 @@
 
 use super::message::scan::{Scan, find};
 use super::{anchor, message, prefix};
-use crate::observe::nccl::event::Time;
+use crate::observe::nccl::event::{Phase, Time};
 use crate::observe::nccl::{Event, Failure, Level, NcclLog, Record};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -184,7 +184,11 @@ fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
     prefix::records(line, |who, level, text| {
         any = true;
         let event = message::message(level, text);
-        if let Event::Comm(comm) = &event {
+        // Ray folds lines that differ in their numbers alone: a wider communicator's, too.
+        if let Event::Comm(comm) = &event
+            && (comm.nodes.is_some() || comm.phase == Phase::Start)
+            && comm.nranks > 1
+        {
             log.folded |= repeated(line) >= Some(comm.nranks);
         }
         log.apply(&Record { who, event, text }, number, time);

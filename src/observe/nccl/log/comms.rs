@@ -28,7 +28,8 @@ impl NcclLog {
         let group = self.groups.entry(key).or_default();
         group.last_line = self.records;
         group.nodes = group.nodes.max(comm.nodes);
-        group.split |= comm.split;
+        // Without an id, as a split's are: its parent of the same size has one.
+        group.split |= comm.split && key.id == 0;
         let known = group.seats.get(&comm.rank).copied();
         if let Some(before) = known.filter(|seat| seat.place != place) {
             group.mixed = true;
