@@ -27,6 +27,8 @@ pub fn short() -> Limits {
         budget_backoff: (ms(30), ms(60)),
         busy: (ms(20), ms(20)),
         forbidden: (ms(20), ms(100)),
+        // However slow the machine, no write comes free during a test.
+        refill: Duration::from_secs(3600),
         ..Limits::default()
     }
 }
