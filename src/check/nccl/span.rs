@@ -64,18 +64,7 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     // Communicators of one rank send nothing.
     if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
         // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
-        let named = |group: &Group| -> BTreeSet<u32> {
-            let names = group.hosts().map(|host| hosts.representative(host));
-            names.filter(|host| Some(*host) != hosts.nameless).collect()
-        };
-        let all: BTreeSet<u32> = groups().flat_map(|(_, group)| named(group)).collect();
-        let widest = groups().map(|(key, _)| key.nranks).max();
-        let is_whole = |(key, group): (&GroupKey, &Group)| {
-            // Without an id, two communicators of the same size look like one.
-            let one = all.len() < 2 || !group.mixed || key.id != 0;
-            Some(key.nranks) == widest && !group.split && one && named(group) == all
-        };
-        if (spans.is_empty() || groups().any(is_whole)) && !log.folded {
+        if (spans.is_empty() || one_holds_all(groups().collect(), &hosts)) && !log.folded {
             return Some(false);
         }
         return (!log.test_runs && hosts.distinct(in_tests()) > 1).then_some(true);
@@ -111,6 +100,21 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     }
     let is_alone = spans.is_empty() && has_whole_ring(log, hosts.printing == 1);
     is_alone.then_some(false)
+}
+
+/// Whether one of the widest communicators was not split from another, and has all hosts of the others.
+fn one_holds_all(groups: Vec<(&GroupKey, &Group)>, hosts: &DistinctHosts) -> bool {
+    let named = |group: &Group| -> BTreeSet<u32> {
+        let names = group.hosts().map(|host| hosts.representative(host));
+        names.filter(|host| Some(*host) != hosts.nameless).collect()
+    };
+    let all: BTreeSet<u32> = groups.iter().flat_map(|(_, group)| named(group)).collect();
+    let widest = groups.iter().map(|(key, _)| key.nranks).max();
+    groups.iter().any(|(key, group)| {
+        // Without an id, two communicators of the same size look like one.
+        let one = all.len() < 2 || !group.mixed || key.id != 0;
+        Some(key.nranks) == widest && !group.split && one && named(group) == all
+    })
 }
 
 /// Whether every rank of the longest ring is joined to rank 0 inside the node, or is in view on one host.
