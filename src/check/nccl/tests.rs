@@ -335,6 +335,15 @@ fn what_spans_nodes() {
             None,
         ),
         (
+            "the same, where the split's line has an id",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO ncclCommSplit comm 0xb rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 parent 0xa color 1 key 0 commId 0x78 - Init START
+             n1:10:20 [0] NCCL INFO comm 0xb rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
             "two hosts, each with a communicator of its own",
             "n1:10:20 [0] NCCL INFO Using network Socket
              n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0

@@ -28,8 +28,8 @@ impl NcclLog {
         let group = self.groups.entry(key).or_default();
         group.last_line = self.records;
         group.nodes = group.nodes.max(comm.nodes);
-        // Without an id, as a split's are: its parent of the same size has one.
-        group.split |= comm.split && key.id == 0;
+        // A split's line without an id may be counted among its parent's, if that has the same size.
+        group.split |= comm.split && (comm.id.is_some() || key.id == 0);
         let known = group.seats.get(&comm.rank).copied();
         if let Some(before) = known.filter(|seat| seat.place != place) {
             group.mixed = true;
@@ -78,12 +78,11 @@ impl NcclLog {
         let own = from.seats.get(&rank).filter(|seat| seat.place == place);
         let Some(seat) = own.copied() else { return };
         from.seats.remove(&rank);
-        let (nodes, split) = (from.nodes, from.split);
+        let nodes = from.nodes;
         let emptied = from.seats.is_empty();
         let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
         let into = self.groups.entry(key).or_default();
         into.nodes = into.nodes.max(nodes);
-        into.split |= split;
         if let Some(from) = from {
             into.channels.merge(&from.channels);
         }
