@@ -53,7 +53,8 @@ fn not_yet_read(context: &Context<'_>, source: &str) -> bool {
     health.is_none_or(|health| !health.fails())
 }
 
-fn loaded(context: &Context<'_>) -> Option<Millis> {
+/// When the driver was last loaded.
+pub(super) fn loaded(context: &Context<'_>) -> Option<Millis> {
     let loaded = &context.history.kernel.driver_loaded;
     (loaded.count > 0).then_some(loaded.last)
 }

@@ -121,9 +121,7 @@ fn in_the_log(
     (note, who): (Note, &str),
     (reason, subject): (Reason, &str),
 ) -> Option<Candidate> {
-    let devices = context.history.kernel.devices.values();
-    let seen = devices.filter_map(|device| device.notes.get(&note));
-    let seen = seen.max_by_key(|seen| seen.last)?;
+    let seen = context.history.kernel.latest(note)?;
     let stands_for = context.policy.nic_kernel.stands_for.0;
     (context.now.since(seen.last) <= stands_for).then(|| {
         let message = format!("the {who} said: {}", seen.text);

@@ -56,11 +56,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 /// The driver refused work on a GPU that needs a reset, and has not been loaded since.
 fn reset_required(context: &Context<'_>) -> Option<Candidate> {
-    let kernel = &context.history.kernel;
-    let devices = kernel.devices.values();
-    let said = devices.filter_map(|device| device.notes.get(&Note::ResetRequired));
-    let said = said.max_by_key(|said| said.last)?;
-    let loaded = kernel.driver_loaded.count > 0 && kernel.driver_loaded.last > said.last;
+    let said = context.history.kernel.latest(Note::ResetRequired)?;
+    let loaded = driver_reload::loaded(context).is_some_and(|loaded| loaded > said.last);
     let stands = context.now.since(said.last) < context.policy.xid.degraded_for.0 && !loaded;
     let message = format!("the NVIDIA driver said: {}", said.text);
     let found = context.candidate("GpuResetRequired", ("reset", "GPUs"), message);

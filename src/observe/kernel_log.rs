@@ -126,6 +126,13 @@ impl KernelLog {
         }
     }
 
+    /// What was said so last, of any device or of none.
+    pub fn latest(&self, note: Note) -> Option<&Seen> {
+        let devices = self.devices.values();
+        let seen = devices.filter_map(|device| device.notes.get(&note));
+        seen.max_by_key(|seen| seen.last)
+    }
+
     /// What is saved over a restart: not the link changes and refused commands that busy devices log
     /// all day, which no verdict depends on.
     pub fn to_keep(&self) -> Self {

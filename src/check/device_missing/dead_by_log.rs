@@ -1,7 +1,7 @@
 //! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid.
 
 use crate::check::expected::is_driven;
-use crate::check::{Candidate, Context, apart};
+use crate::check::{Candidate, Context, apart, driver_reload};
 use crate::observe::kernel::Note;
 use crate::observe::kernel_log::Seen;
 use crate::observe::pci::gives_away;
@@ -67,12 +67,11 @@ fn is_of_gpu(text: &str) -> bool {
 /// Whether the driver was loaded again since, took its verdict on the GPU back, or printed an Xid for
 /// the same fault, which is judged as such.
 fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bool {
-    let kernel = &context.history.kernel;
-    let loaded = &kernel.driver_loaded;
-    if loaded.count > 0 && loaded.last.since(said.last) > PROBING {
+    let loaded = driver_reload::loaded(context);
+    if loaded.is_some_and(|loaded| loaded.since(said.last) > PROBING) {
         return true;
     }
-    kernel.gpus.get(slot).is_some_and(|gpu| {
+    context.history.kernel.gpus.get(slot).is_some_and(|gpu| {
         let near = |at| apart(at, said.last) <= NEAR;
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
             || (note == Note::GpuLost && gpu.xids.values().any(|xid| near(xid.seen.last)))
