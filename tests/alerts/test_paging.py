@@ -3,11 +3,15 @@
 The series are synthetic. Time runs six times faster: a minute of the play is a scrape and an evaluation
 interval of ten seconds, and every duration of rules and routes is a sixth of its own. Each scenario has a
 cluster of its own; they run at once. docs/monitoring.md has the table.
+
+In a play this fast, seconds matter: where the suite may (root), it goes before what else the machine computes.
 """
 
 import collections
+import contextlib
 import http.server
 import json
+import os
 import pathlib
 import re
 import signal
@@ -27,7 +31,9 @@ MINUTE = 60 / FASTER
 NODES = 500
 # Nodes of a leaf.
 LEAF = 64
-BEGIN, END, RESTART = 12, 44, 30
+BEGIN, END = 12, 44
+# Prometheus is stopped and started.
+STOPPED, STARTED = 30, 30.5
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -91,7 +97,7 @@ def leaf_and_reboot(node, minute):
 
 
 # Title: what is played, whether there is kube-state-metrics, pages and tickets, words that the page holds.
-# In all of them Prometheus restarts once.
+# In all of them Prometheus is down for half a minute.
 SCENARIOS = {
     "a bad rollout: 255 agents do not answer": (bad_rollout, True, 1, 0, "SelvageAgentsSilent"),
     "a leaf switch with 64 nodes dies": (leaf, True, 1, 0, "leaf leaf-1"),
@@ -156,7 +162,7 @@ class Play:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 firing = [each for each in body["alerts"] if each["status"] == "firing"]
                 if firing:
-                    play.sent[body["groupLabels"].get("cluster"), self.path[1:]].append((play.minute(), firing))
+                    play.sent[body["groupLabels"].get("cluster"), self.path[1:]].append((int(play.minute()), firing))
                 self.answer(b"")
 
             def answer(self, body):
@@ -173,11 +179,14 @@ class Play:
         self.address = f"127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def minute(self) -> int:
-        return int((time.monotonic() - self.begun) / MINUTE)
+    def minute(self) -> float:
+        return (time.monotonic() - self.begun) / MINUTE
+
+    def wait(self, minute: float):
+        time.sleep(max(0.0, self.begun + minute * MINUTE - time.monotonic()))
 
     def scrape(self) -> str:
-        now, out = self.minute(), []
+        now, out = int(self.minute()), []
         for index, (scenario, metrics, *_) in enumerate(SCENARIOS.values()):
             for node in range(NODES):
                 key = index, node, tuple(scenario(node, now).items())
@@ -238,14 +247,12 @@ def played() -> tuple:
             prometheus = Prometheus(directory, play.address, url.removeprefix("http://"))
             try:
                 play.begun = time.monotonic()
-                restarted, missed = False, 0.0
-                while play.minute() < END:
-                    time.sleep(0.2)
-                    if not restarted and play.minute() >= RESTART:
-                        restarted = True
-                        missed = prometheus.missed()
-                        prometheus.stop()
-                        prometheus.start()
+                play.wait(STOPPED)
+                missed = prometheus.missed()
+                prometheus.stop()
+                play.wait(STARTED)
+                prometheus.start()
+                play.wait(END)
                 missed += prometheus.missed()
             finally:
                 prometheus.stop()
@@ -267,6 +274,8 @@ def as_wanted(sent: dict) -> bool:
 
 class Paging(unittest.TestCase):
     def test_who_is_called(self):
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, -15)
         # A machine that was too slow for the rules proves nothing against them: they are played again, at most twice.
         sent, missed = played()
         for _ in range(2):
