@@ -181,9 +181,9 @@ EMULATED := emulated
 EMULATED_RIG := target/static/selvage-rig-arm64$(addprefix -,$(EMULATED:image=))
 test-arm64: export UNDER_TEST = $(shell command -v qemu-aarch64-static) $(CURDIR)/$(EMULATED_RIG)
 test-arm64: ## golden files, nccl, preflight and the agent by the arm64 binary, in an emulator; the agent on an arm64 kernel (root)
-	$(MAKE) rig STATIC_TARGET=aarch64-unknown-linux-gnu PROFILE=$(EMULATED)
-	cargo test --locked --test golden --test commands --test preflight -- --skip namespaces:: --skip page:: --skip a_copy_runs --skip a_capture_shows
-	cargo test --locked --test agent a_device_that_goes
+	nice -n 10 $(MAKE) rig STATIC_TARGET=aarch64-unknown-linux-gnu PROFILE=$(EMULATED)
+	nice -n 10 cargo test --locked --test golden --test commands --test preflight -- --skip namespaces:: --skip page:: --skip a_copy_runs --skip a_capture_shows
+	nice -n 10 cargo test --locked --test agent a_device_that_goes
 	tests/vm/arm64 $(EMULATED_RIG)
 
 test-page: ## the agent's page in a real browser: axe, keyboard, narrow; pictures in target/page
@@ -239,7 +239,7 @@ test-breakages: ## each test of alerts and manifests fails where what it holds i
 
 # By unit tests alone, and far below what they notice as a rule: no luck is needed to pass.
 test-mutants:
-	tests/mutants/run --sample $(SAMPLE) --together --unit --bar 50
+	nice -n 10 tests/mutants/run --sample $(SAMPLE) --together --unit --bar 50
 
 mutants: ## a random sample of changes to the deciding code; fails where tests notice too few (docs/testing.md)
 	tests/mutants/run --sample $(SAMPLE)

@@ -144,9 +144,9 @@ agent_kill() {
 
 # wait_for SECONDS "what" COMMAND...
 wait_for() {
-    # Twice what an idle machine surely needs: a late answer is not a wrong one. Emulated, a look takes a
-    # tenth of a second of the real processor.
-    local limit=$(($1 * 2)) what=$2 end
+    # Six times what an idle machine surely needs: a late answer is not a wrong one. Emulated, a look takes a
+    # tenth of a second of the real processor, and the guest may get a tenth of one.
+    local limit=$(($1 * 6)) what=$2 end
     shift 2
     end=$(($(uptime_cs) + limit * 100))
     until "$@"; do
