@@ -6,7 +6,7 @@ AGENT_LOG=/run/agent.log
 # The second serial port; arm64's console is of another kind.
 case $(uname -m) in aarch64) RESULTS=/dev/ttyS0 ;; *) RESULTS=/dev/ttyS1 ;; esac
 STATE_DIR=/var/lib/selvage
-SCENARIO_LIMIT=400
+SCENARIO_LIMIT=890
 
 uptime_s() { cut -d' ' -f1 /proc/uptime; }
 uptime_cs() { cut -d' ' -f1 /proc/uptime | tr -d .; }
@@ -155,6 +155,11 @@ wait_for() {
     done
     SEEN=
 }
+
+# wait_saved TEXT: it is in the saved state, with how far the kernel log was read.
+wait_saved() { wait_for 10 "$1 in memory.json" grep -qF "$1" $STATE_DIR/memory.json; }
+
+file_is() { [ "$(cat "$2")" = "$1" ]; }
 
 # ---- metrics ----
 

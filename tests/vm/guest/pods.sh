@@ -88,7 +88,7 @@ while [ -e "$1" ]; do
 done
 SH
     sh /run/pod/source.sh "/run/pod/$name/stream" | nc -l -p "$3" >/dev/null 2>&1 &
-    sleep 1
+    wait_for 5 "a listener on $3" listens "$3"
     (pod_exec "$name" sh -c "sh /run/pod/source.sh /run/pod/$name/stream | nc $2 $3 >/dev/null 2>&1") &
 }
 
@@ -102,5 +102,7 @@ rdma_stream() {
     wait_for 20 "the server of $1" pod_listens "$1"
     (pod_exec "$1" sh -c "renice -n 10 \$\$ >/dev/null; exec ibv_rc_pingpong -d rxeA -g $a -s 16384 -n 100000000 127.0.0.1 >/run/pod/$1/client 2>&1") &
 }
+
+listens() { grep -q "$(printf ' [0-9A-F]*:%04X .* 0A ' "$1")" /proc/net/tcp*; }
 
 pod_listens() { grep -q ' [0-9A-F]*:4853 .* 0A ' "/proc/$(pod_pid "$1")/net/tcp"* 2>/dev/null; }

@@ -37,12 +37,11 @@ scenario() {
     ib 0 counter "port_xmit_data 1000"
     [ "$(cat /sys/class/infiniband/testib0/ports/1/counters/port_xmit_data)" = 1000 ] || fail "port_xmit_data"
     ib 0 counter "out_of_sequence 7"
-    sleep 0.1
-    [ "$(cat /sys/class/infiniband/testib0/ports/1/hw_counters/out_of_sequence)" = 7 ] || fail "out_of_sequence"
+    wait_for 1 "out_of_sequence" file_is 7 /sys/class/infiniband/testib0/ports/1/hw_counters/out_of_sequence
     ib 1 hold 1
     cat /sys/class/infiniband/testib1/ports/1/state >/run/held &
     local reader=$!
-    sleep 0.5
+    wait_for 5 "the reader in D state" grep -q '^[0-9]* (cat) D' /proc/$reader/stat
     kill -KILL $reader
     sleep 0.3
     grep -q '^[0-9]* (cat) D' /proc/$reader/stat || fail "the reader is not in D state: $(cat /proc/$reader/stat)"
@@ -66,8 +65,7 @@ scenario() {
 
     # PCI: AER takes injected errors; a function gets another identity and link
     must vmtool aer 01 00 0 1 0
-    sleep 0.5
-    grep -q '^RxErr 1' /sys/bus/pci/devices/0000:01:00.0/aer_dev_correctable || fail "no RxErr counted"
+    wait_for 5 "RxErr counted" grep -q '^RxErr 1' /sys/bus/pci/devices/0000:01:00.0/aer_dev_correctable
     must rmmod testib
     pci_identity 0000:01:00.0=10de:2330:030200
     local dev=/sys/bus/pci/devices/0000:01:00.0

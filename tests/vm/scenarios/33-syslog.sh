@@ -37,19 +37,19 @@ scenario() {
     expect $XID'{pci="0000:99:00"}' absent
 
     # A restart in the good way, by force, and by the other way to the log and back.
-    sleep 2
+    wait_saved "(PCI:0000:3d:00): 94"
     agent_stop
     klog "NVRM: Xid (PCI:0000:9b:00): 119, pid=1240590, name=gpud, Timeout after 6s of waiting for RPC response from GPU4 GSP!"
     agent_start --set agent.kmsg_source=syslog
     until_metric 30 $XID'{pci="0000:9b:00",xid="119"}' == 1
-    sleep 3
+    wait_saved "(PCI:0000:9b:00): 119"
     agent_kill
-    sleep 0.5
+    wait_for 5 "the end of the agent" agent_gone
     klog "NVRM: Xid (PCI:0000:ab:00): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."
     agent_start --set agent.kmsg_source=device
     read_by device
     until_metric 30 $XID'{pci="0000:ab:00",xid="63"}' == 1
-    sleep 2
+    wait_saved "(PCI:0000:ab:00): 63"
     agent_stop
     klog "NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus."
     # Refused, as by the device cgroup of a container: auto takes the other way.

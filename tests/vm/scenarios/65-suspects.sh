@@ -1,6 +1,6 @@
 # what: pods with GPUs: bytes over real queue pairs are cleared, over TCP suspected, idle neither
 # group: a-suspects
-# limit: 700
+# limit: 1200
 
 # Seconds instead of minutes, and far less than an emulated machine moves, even a busy one (0.3 MB/s).
 WATCH="--set nccl.suspects_every=3s --set policy.nccl.suspect_bytes_per_second=50000 --set policy.nccl.suspect_after=6s"
