@@ -67,7 +67,7 @@ const AT_ONCE: usize = 256;
 const STATE_STACK: usize = 128 * 1024;
 
 /// How long the server and the state file may take at shutdown.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs until `shutdown` resolves. `link` stands in for the cluster (the demo's); `observer` sees every
 /// report.
@@ -296,6 +296,7 @@ impl Node {
             self.cluster.note_change(&report);
             observer(&report, self.cluster.status().as_ref());
             reports.send_replace(Arc::new(report));
+            self.accept_if_requested();
             self.save_if_due();
             if handled == AT_ONCE {
                 // In a flood of events, requests get their turn.
@@ -307,6 +308,7 @@ impl Node {
     /// Writes the state and ends the other tasks.
     async fn end(&mut self, stop: &watch::Sender<bool>) {
         self.save_now = true;
+        self.accept_if_requested();
         self.save_if_due();
         let _ = stop.send(true);
         let ending = async {
@@ -314,8 +316,8 @@ impl Node {
                 self.supervisor.ended(task).await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, ending).await;
-        self.saver.finish(PATIENCE);
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await;
+        self.saver.finish(SHUTDOWN_TIMEOUT);
         tracing::info!("selvage agent stopped");
     }
 
@@ -391,10 +393,8 @@ impl Node {
         }
     }
 
-    /// Writes the state file if its content changed: at once after a kernel event or when other ports
-    /// are restricted, else every few seconds; what counters count, every few minutes.
-    fn save_if_due(&mut self) {
-        let now = self.clock.now();
+    /// Forgets the best values where `selvage accept` or the Node's annotation asks for it.
+    fn accept_if_requested(&mut self) {
         let remembered = &mut self.evaluator.history.remembered;
         let annotated = self.cluster.node().accept;
         let by_annotation = annotated.is_some_and(|request| remembered.accepts(request));
@@ -403,8 +403,14 @@ impl Node {
             tracing::info!("machine accepted as it is now; remembered best values dropped");
             self.hold.accepted = true;
             self.save_now = true;
-            self.due = now;
+            self.due = self.clock.now();
         }
+    }
+
+    /// Writes the state file if its content changed: at once after a kernel event or when other ports
+    /// are restricted, else every few seconds; what counters count, every few minutes.
+    fn save_if_due(&mut self) {
+        let now = self.clock.now();
         let restricted = self.sampler.restricted();
         let differ = restricted != self.found.saved.restricted;
         if !(self.save_now || differ || now.since(self.saved_at) >= SAVE_EVERY) {

@@ -282,7 +282,7 @@ impl Evaluator {
         let offer = self.offer.as_deref();
         let known = profile::known(&self.platform, offer, snapshot);
         let says = profile::says_of_roles(known.map(|(_, shape)| shape));
-        let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, says));
+        let roles = roles::assign_roles(snapshot, &self.history, (&self.overrides, says));
         let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, snapshot.at);
         context.jobs = Some(&self.jobs);
         let overrides = (&roles, &self.overrides);

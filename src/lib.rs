@@ -1,22 +1,7 @@
 //! selvage keeps a GPU node's fabric from unravelling: it reads the kernel, judges what it reads,
 //! and says so in metrics, JSON and plain words.
 //!
-//! # The map
-//! Data moves down this list only; `tests/layering.rs` holds it.
-//!
-//! | layer | says | may not |
-//! |---|---|---|
-//! | [`host`], [`units`] | where the roots are; what a number means | judge |
-//! | [`source`] | reads the kernel: paths, sockets, errno, log formats | say good or bad |
-//! | [`observe`] | states facts: plain serialisable values with units | do I/O, hold thresholds |
-//! | [`check`] | judges: pure functions of (history, policy, now) | read files, settings or clocks |
-//! | [`readiness`] | folds findings into one verdict | look at facts |
-//! | [`report`] | tells: metrics, JSON, text, HTTP | decide anything |
-//! | [`cluster`] | tells the Kubernetes API: what the Node should carry, what differs, one writer | judge the fabric |
-//! | [`fleet`] | shows a cluster's nodes by their Node objects, on request | write more than two annotations |
-//! | [`slurm`] | decides whether Slurm is to drain or resume this node | run programs |
-//! | `sampler` | runs sources off the async threads, deadline and one in flight each | judge |
-//! | `agent`, `cli` | wire the layers together | hold logic of any layer |
+//! ARCHITECTURE.md has the map of the rooms; `tests/layering.rs` holds its arrows.
 //!
 //! # Where does this line go?
 //! 1. Names a path, socket, errno or log format: `source/`.

@@ -125,7 +125,11 @@ impl StateDir {
             VERSION => saved,
             0 => Saved::default(),
             version => {
-                tracing::warn!(file = FILE, version, "state file ignored");
+                tracing::warn!(
+                    file = FILE,
+                    version,
+                    "state file of another version ignored"
+                );
                 Saved::default()
             }
         }

@@ -241,10 +241,7 @@ impl Supervisor {
             self.0.failure.send_replace(Some(why));
             return None;
         }
-        tracing::error!(
-            task = name,
-            "bug in selvage: a task panicked; starting it again"
-        );
+        tracing::error!(task = name, "bug: a task panicked; starting it again");
         waits().nth(panicked.len())
     }
 

@@ -155,9 +155,7 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
         };
         // Kernels before 6.12 take the subscription and send nothing.
         if !supported {
-            tracing::info!(
-                "this kernel has no RDMA event monitor (Linux 6.12); devices are found by polling"
-            );
+            tracing::info!("no RDMA event monitor before Linux 6.12; devices are polled");
             return;
         }
         let events = events(monitor, monitor::subscribe, |socket| {

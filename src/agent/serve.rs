@@ -23,7 +23,7 @@ use tokio::sync::watch;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Time after which a read counts as failed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The guard that the settings ask for, or why there can be none.
 pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
@@ -38,7 +38,7 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
         return Ok(Arc::default());
     }
     let opened = blocking::ask("serve-files", move || TlsAuth::open(files));
-    let opened = tokio::time::timeout(PATIENCE, opened).await.ok().flatten();
+    let opened = tokio::time::timeout(TIMEOUT, opened).await.ok().flatten();
     let silent = || vec!["the files of [serve] do not answer".to_string()];
     let opened = opened.ok_or_else(silent).flatten();
     opened.map(Arc::new).map_err(AgentError::Serve)
@@ -76,7 +76,7 @@ const RESOLV_MAX: u64 = 64 << 10;
 /// The names that clients may ask by.
 pub(super) async fn hosts(config: &Config) -> Hosts {
     let read = || read_regular(Path::new("/etc/resolv.conf"), RESOLV_MAX);
-    let read = tokio::time::timeout(PATIENCE, blocking::ask("resolv", read)).await;
+    let read = tokio::time::timeout(TIMEOUT, blocking::ask("resolv", read)).await;
     let resolv = read.ok().flatten().and_then(Result::ok).unwrap_or_default();
     let resolv = String::from_utf8_lossy(&resolv);
     Hosts::new(&config.agent.node_name, &resolv, config.serve.hosts.clone())
@@ -97,7 +97,7 @@ pub(super) fn watch(guard: &Arc<TlsAuth>, supervisor: &Supervisor) {
                 let looked = Arc::clone(&guard);
                 let look = blocking::ask("serve-files", move || looked.reload());
                 tokio::pin!(look);
-                if tokio::time::timeout(PATIENCE, &mut look).await.is_err() {
+                if tokio::time::timeout(TIMEOUT, &mut look).await.is_err() {
                     guard.count_failure();
                     tracing::warn!(
                         "TLS and token files could not be read in time; the last good ones stay in use"

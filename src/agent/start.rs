@@ -82,9 +82,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
         tokio::time::timeout(patience * if keep { 6 } else { 1 }, saved),
     );
     if boot_id.is_err() {
-        tracing::warn!(
-            "the boot id could not be read in time; starting without the state of an earlier run"
-        );
+        tracing::warn!("boot id not read in time; starting without the state of an earlier run");
     }
     if saved.is_err() {
         tracing::warn!("the state file could not be read in time; starting without it");

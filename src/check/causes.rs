@@ -85,7 +85,7 @@ pub struct Seen {
 /// Notes of each finding which other one it follows from, and orders them: worst first, each cause with
 /// what follows from it behind it.
 pub fn attribute(findings: &mut Vec<Finding>, seen: Seen) {
-    findings.extend(together(findings, seen));
+    findings.extend(group_findings(findings, seen));
     worst_first(findings);
     let causes: Vec<Option<usize>> = {
         let places: Vec<Place<'_>> = findings.iter().map(Place::of).collect();
@@ -100,15 +100,15 @@ pub fn attribute(findings: &mut Vec<Finding>, seen: Seen) {
     };
     let roots: Vec<usize> = (0..findings.len()).map(root).collect();
     let ids: Vec<String> = findings.iter().map(Finding::id).collect();
-    let mut led = Vec::new();
+    let mut ordered = Vec::new();
     for (at, (mut finding, root)) in findings.drain(..).zip(&roots).enumerate() {
         let follows = *root != at;
         finding.caused_by = ids.get(*root).filter(|_| follows).cloned();
         let first = roots.iter().position(|other| other == root);
-        led.push(((first, follows, at), finding));
+        ordered.push(((first, follows, at), finding));
     }
-    led.sort_by_key(|(rank, _)| *rank);
-    findings.extend(led.into_iter().map(|(_, finding)| finding));
+    ordered.sort_by_key(|(rank, _)| *rank);
+    findings.extend(ordered.into_iter().map(|(_, finding)| finding));
 }
 
 /// The position of the finding that this one follows from. What moves the verdict does not follow from
@@ -135,20 +135,20 @@ fn cause(
                     && other.weight >= finding.weight
                     && elsewhere.shares(place, rule.scope)
                     && (rule.scope != Scope::Moment
-                        || apart(finding.since, other.since) <= ONE_BLOW)
+                        || apart(finding.since, other.since) <= SAME_EVENT_WINDOW)
             })
         })
     })
 }
 
-/// Links that fall within this time of each other fell by one blow. Polls are seconds apart.
-const ONE_BLOW: Duration = Duration::from_secs(10);
+/// Links that go down within this time of each other count as one event. Polls are seconds apart.
+const SAME_EVENT_WINDOW: Duration = Duration::from_secs(10);
 
 /// So many rails of different cards have a cause that they share; two may be chance.
 const TOGETHER: usize = 3;
 
 /// Findings about what several rails lost at once.
-fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
+fn group_findings(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     let of = |reason: &str| -> Vec<&Finding> {
         let is = |of: &&Finding| of.weight == Weight::Verdict && of.reason == reason;
         findings.iter().filter(is).collect()
@@ -160,7 +160,7 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     }
     let mut down = of("LinkDown");
     down.retain(|finding| finding.since > seen.watched_since);
-    let down = one_blow(&down);
+    let down = largest_burst(&down);
     let mut cards: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
     for finding in &down {
         if let Some(card) = Place::of(finding).card {
@@ -176,11 +176,11 @@ fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     found
 }
 
-/// The most that fell within [`ONE_BLOW`] of each other.
-fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
+/// The most links that went down within [`SAME_EVENT_WINDOW`] of each other.
+fn largest_burst<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
     let with = |start: &&Finding| -> Vec<&'a Finding> {
-        let blow = start.since..=start.since.plus(ONE_BLOW);
-        let with = down.iter().filter(|other| blow.contains(&other.since));
+        let window = start.since..=start.since.plus(SAME_EVENT_WINDOW);
+        let with = down.iter().filter(|other| window.contains(&other.since));
         with.copied().collect()
     };
     let most = down.iter().map(with).max_by_key(Vec::len);

@@ -6,7 +6,7 @@ use crate::observe::counters::{CounterKind, pma_kind};
 check!(counter_saturated, run);
 
 /// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
-const OF_NO_USE: &[&str] = &[
+const IGNORED_COUNTERS: &[&str] = &[
     "VL15_dropped",
     "port_xmit_wait",
     "port_rcv_switch_relay_errors",
@@ -20,7 +20,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         };
         let saturated = (history.counters.pma.iter()).filter(|(_, track)| track.saturated());
         let mut stuck: Vec<&str> = saturated.map(|(name, _)| name.as_str()).collect();
-        stuck.retain(|name| !OF_NO_USE.contains(name));
+        stuck.retain(|name| !IGNORED_COUNTERS.contains(name));
         let Some(first) = stuck.first() else { continue };
         let message = format!("{}: stuck at their end: {}", port.subject, stuck.join(", "));
         let end = match pma_kind(first) {

@@ -136,8 +136,10 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
     if needs.iter().any(|(met, ..)| *met == Some(false)) {
         return Some(false);
     }
-    let all = needs.iter().all(|(met, ..)| met.is_some());
-    all.then(|| why.push("every prerequisite of DMA-BUF is met".into()))?;
+    if needs.iter().any(|(met, ..)| met.is_none()) {
+        return None;
+    }
+    why.push("every prerequisite of DMA-BUF is met".into());
     Some(true)
 }
 

@@ -91,7 +91,7 @@ pub struct Jobs {
     pub withheld: bool,
     /// Containers whose logs hold NCCL's lines, worst first.
     pub containers: Vec<Arc<ContainerVerdict>>,
-    /// Number of latest jobs in a row that fell back here, and of their namespaces.
+    /// How many of the latest jobs in a row fell back to TCP on this node.
     pub fallbacks_in_a_row: u32,
     /// Number of the namespaces of these jobs.
     pub fallback_namespaces: u32,
@@ -164,7 +164,7 @@ impl Outcomes {
 }
 
 /// A crashing daemon runs for a moment after each restart.
-const A_WHILE: Timing = Timing {
+const DAEMON_TIMING: Timing = Timing {
     raise_after: Duration::from_secs(30),
     clear_after: Duration::from_secs(60),
 };
@@ -255,7 +255,7 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
         let found = found.with("daemon", container).with("state", state);
         let mut found = found.with("gpus", pod.gpus);
         if pod.daemon.is_some() {
-            found.timing = A_WHILE;
+            found.timing = DAEMON_TIMING;
         }
         found
     }));

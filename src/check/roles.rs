@@ -115,7 +115,7 @@ pub struct Proof {
 
 /// Roles of all ports that the snapshot shows, and of those of vanished devices; the history holds this
 /// snapshot already.
-pub fn roles_of_taken_in(
+pub fn assign_roles(
     snapshot: &Snapshot,
     history: &History,
     (overrides, says): (&RoleOverrides, ShapeSays),

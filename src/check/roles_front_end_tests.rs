@@ -225,7 +225,7 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
 fn rails_told(node: &mut Node, says: ShapeSays) -> usize {
     node.rails();
     let snapshot = node.snapshot();
-    let roles = roles_of_taken_in(&snapshot, &node.history, (&node.overrides, says));
+    let roles = assign_roles(&snapshot, &node.history, (&node.overrides, says));
     let rails = roles.values().filter(|facts| facts.role == Role::Rail);
     rails.count()
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 fn roles(snapshot: &Snapshot, history: &History, overrides: &RoleOverrides) -> Roles {
     let mut history = history.clone();
     remember(&mut history.fabric, snapshot);
-    roles_of_taken_in(snapshot, &history, (overrides, ShapeSays::default()))
+    assign_roles(snapshot, &history, (overrides, ShapeSays::default()))
 }
 
 #[path = "roles_machines_tests.rs"]
@@ -226,7 +226,7 @@ fn fewer_gvnics_are_a_fabric_where_the_shape_is_told() {
         let mut node = Node::new(gvnics(gvnics_there), 8).guest().route("eth0");
         node.rails();
         let snapshot = node.snapshot();
-        let roles = roles_of_taken_in(&snapshot, &node.history, (&node.overrides, says));
+        let roles = assign_roles(&snapshot, &node.history, (&node.overrides, says));
         let rails = roles.values().filter(|facts| facts.role == Role::Rail);
         assert_eq!(rails.count(), want, "{gvnics_there} {says:?}");
     }
@@ -235,7 +235,7 @@ fn fewer_gvnics_are_a_fabric_where_the_shape_is_told() {
     nearby.devices.push(rail);
     nearby.rails();
     let snapshot = nearby.snapshot();
-    let roles = roles_of_taken_in(&snapshot, &nearby.history, (&nearby.overrides, told));
+    let roles = assign_roles(&snapshot, &nearby.history, (&nearby.overrides, told));
     let rails = roles.values().filter(|facts| facts.role == Role::Rail);
     assert_eq!(rails.count(), 1, "RDMA is the fabric all the same");
 }

@@ -24,11 +24,14 @@ static VERSION: LazyLock<String> =
 pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
     let mut complaints = Vec::new();
     let program = args.first().map(PathBuf::from);
+    let mut command = command();
     if program.is_some_and(|path| path.file_name() == Some(OsStr::new(fleet::PLUGIN))) {
         args.insert(1, "fleet".into());
+        let usage = "kubectl selvage [OPTIONS]";
+        command = command.mut_subcommand("fleet", |fleet| fleet.override_usage(usage));
     }
     loop {
-        match command().try_get_matches_from(&args) {
+        match command.clone().try_get_matches_from(&args) {
             Ok(matches) if complaints.is_empty() => return Ok(matches),
             Ok(matches) => {
                 complaints.extend(wrong_settings(&matches).into_iter().flatten());
@@ -180,6 +183,7 @@ pub(super) enum LocalCommands {
     /// Read this node once and print the metrics
     Metrics,
     /// Decode kernel-log text (raw records, dmesg, journal) into events
+    #[command(after_help = "Exit status: 0, whatever was found; 70 where an input cannot be read")]
     Kmsg(Inputs),
     /// Read NCCL logs: which network did each job use, was TCP a silent fallback?
     #[command(after_help = "Exit status: 0 no fallback, 1 fallback found, 3 cannot tell")]
@@ -231,6 +235,14 @@ pub(super) struct Inputs {
     /// Files to read; - or none: standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub files: Vec<PathBuf>,
+}
+
+/// Environment variables that commands read beside the settings'.
+pub(super) fn variables() -> Vec<String> {
+    let all = command();
+    let args = all.get_subcommands().flat_map(Command::get_arguments);
+    let names = args.filter_map(|arg| arg.get_env()?.to_str());
+    names.map(str::to_string).collect()
 }
 
 /// A shell's script that completes the command line.

@@ -8,7 +8,7 @@ use clap::Args;
 use std::time::Duration;
 
 /// How long the agent may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+const AGENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longest token file, in bytes.
 const TOKENS_MAX: u64 = 64 << 10;
@@ -36,7 +36,7 @@ pub(super) async fn report(
     let address = given.unwrap_or_else(own);
     let wrong = |why: String| format!("--agent={address}: {why}");
     let url = url(&address).ok_or_else(|| wrong("not an address".into()))?;
-    let client = AgentClient::new(url, token(config)?, PATIENCE).map_err(wrong)?;
+    let client = AgentClient::new(url, token(config)?, AGENT_TIMEOUT).map_err(wrong)?;
     let failed = |why: String| format!("agent at {address}: {why}");
     let (report, mut body) = client.report().await.map_err(failed)?;
     if let Some(style) = style {

@@ -42,5 +42,5 @@ pub(super) fn run(config: &Config, which: &Which) -> Status {
     });
     let (nodes, leases) = done.flatten().map_err(fail)?;
     let word = if dry { "would be cleaned" } else { "cleaned" };
-    print(&format!("{nodes} nodes and {leases} leases {word}\n"))
+    print(&format!("{word}: nodes {nodes}, Leases {leases}\n"))
 }

@@ -38,7 +38,7 @@ pub const USAGE: u8 = 64;
 pub const FAILED: u8 = 70;
 
 /// How long to wait for a single file, such as the host name, before the sources start.
-const PATIENCE: Duration = Duration::from_secs(3);
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Stack of the thread that reads the settings again, in bytes.
 const SETTINGS_STACK: usize = 2 << 20;
@@ -55,14 +55,21 @@ pub(super) type Status = Result<u8, u8>;
 fn run(matches: &ArgMatches) -> Status {
     let line = CommandLine::from_arg_matches(matches).map_err(refuse)?;
     let (_, matches) = matches.subcommand().ok_or(USAGE)?;
+    // Others warn when they load the settings.
+    if matches.try_contains_id("config").is_err() {
+        let unknown = config::unknown_variables(&args::variables());
+        unknown.iter().for_each(complain);
+    }
     match line.command {
         Commands::Local(command) => local(command, matches),
         Commands::Fleet(flags) => fleet::run(flags, matches),
         Commands::Slurm(program) => slurm::run(&program, matches),
         Commands::Cleanup(which) => cleanup::run(&start(matches, true)?.config, &which),
         Commands::Accept => accept(&start(matches, true)?.config),
-        Commands::Config { effective: false } => print(&config::to_toml_defaults()),
-        Commands::Config { effective: true } => {
+        Commands::Config { effective: false } if !matches.args_present() => {
+            print(&config::to_toml_defaults())
+        }
+        Commands::Config { .. } => {
             let loaded = config::load(matches, host_name).map_err(refuse_all)?;
             loaded.warnings.iter().for_each(complain);
             print(&loaded.to_toml())
@@ -149,9 +156,11 @@ fn metrics_command(config: &Config) -> Status {
 /// Leaves the request in the state directory; the agent on this node, if there is one, grants it.
 fn accept(config: &Config) -> Status {
     let state = StateDir::new(config.agent.state_dir.as_deref());
-    let accepted = crate::blocking::ask_within("accept", PATIENCE, move || state.accept());
+    let accepted = crate::blocking::ask_within("accept", READ_TIMEOUT, move || state.accept());
     let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
-    accepted.map_err(|error| fail(format_args!("agent.state_dir: {error}")))?;
+    let dir = config.agent.state_dir.as_deref().unwrap_or(Path::new(""));
+    let failed = |error| fail(format_args!("agent.state_dir {}: {error}", dir.display()));
+    accepted.map_err(failed)?;
     print(
         "The machine's remembered best values are dropped within a minute; faults with other evidence stay.\n",
     )
@@ -160,13 +169,13 @@ fn accept(config: &Config) -> Status {
 pub(super) fn host_name(root: &Path) -> Option<String> {
     let root = root.to_path_buf();
     let name = move || machine::host_name(&Host::new(root));
-    crate::blocking::ask_within("host-name", PATIENCE, name).flatten()
+    crate::blocking::ask_within("host-name", READ_TIMEOUT, name).flatten()
 }
 
 fn capture_command(config: &Config, dir: &Path) -> Status {
     let host = Host::new(&config.agent.host_root);
     let (own, state) = (host.clone(), config.agent.state_dir.clone());
-    let asked = crate::blocking::ask_within("saved", PATIENCE, move || {
+    let asked = crate::blocking::ask_within("saved", READ_TIMEOUT, move || {
         let boot_id = machine::boot_id(&own);
         let saved = StateDir::new(state.as_deref()).load();
         saved.restricted_of(boot_id.as_deref())
@@ -308,7 +317,7 @@ async fn reload(before: &Config, matches: &ArgMatches) -> Result<Box<Loaded>, Ve
         let _ = answer.send(load_on_tree(&matches));
     });
     let silent = "the files of the settings do not answer";
-    let loaded = tokio::time::timeout(2 * PATIENCE, loaded)
+    let loaded = tokio::time::timeout(2 * READ_TIMEOUT, loaded)
         .await
         .unwrap_or_else(|_| Ok(Err(vec![silent.into()])))
         .unwrap_or_else(|_| Err(vec!["no thread could be started".into()]))?;

@@ -115,8 +115,8 @@ impl Gates {
         wait.unwrap_or_default().saturating_sub(spare)
     }
 
-    /// Whether a gate is open; else the next pass begins when it opens.
-    pub fn is_open(&mut self, gate: Gate) -> bool {
+    /// Whether a gate is open; else schedules the next pass for when it opens.
+    pub fn open_or_requeue(&mut self, gate: Gate) -> bool {
         let wait = self.wait(gate);
         if !wait.is_zero() {
             self.requeue_within(wait);
@@ -126,7 +126,7 @@ impl Gates {
 
     /// Passes a gate that allows a burst, if it is open.
     pub fn take(&mut self, gate: Gate) -> bool {
-        let open = self.is_open(gate);
+        let open = self.open_or_requeue(gate);
         if open {
             let now = Instant::now();
             let opens = self.opens.entry(gate).or_insert(now);
@@ -178,9 +178,9 @@ mod tests {
         assert!(!gates.take(Gate::Taints));
         assert_eq!(gates.requeue, Some(Duration::from_secs(20)));
         gates.close(Gate::Slot, Duration::from_secs(5));
-        assert!(!gates.is_open(Gate::Slot));
+        assert!(!gates.open_or_requeue(Gate::Slot));
         assert_eq!(gates.requeue, Some(Duration::from_secs(5)));
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert!(gates.is_open(Gate::Slot));
+        assert!(gates.open_or_requeue(Gate::Slot));
     }
 }

@@ -93,7 +93,7 @@ impl Layers {
     ) {
         match place {
             Place::Section => self.refuse(origin, key, "is a section, not a value"),
-            Place::Map => self.refuse(origin, key, "is a table of entries, not a value"),
+            Place::Map => self.refuse(origin, key, "is a table of entries: write KEY.ENTRY={ … }"),
             Place::Nowhere => {
                 let keys = settings().iter().map(|setting| setting.key.as_str());
                 let sections = settings().iter().map(|of| of.section_and_name().0);
@@ -107,18 +107,12 @@ impl Layers {
     /// Adds the variables that name settings. Unknown ones are ignored with a warning: containers
     /// inherit variables that are not meant for us.
     pub fn environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        let of_commands = |name: &str| COMMANDS.iter().any(|prefix| name.starts_with(prefix));
         for (name, text) in variables {
-            if !name.starts_with("SELVAGE_") || is_foreign(&name) {
-                continue;
-            }
-            let origin = Origin::Environment(name.clone());
             match settings().iter().find(|setting| setting.env == name) {
-                Some(setting) => self.text(origin, setting, &text),
-                None => {
-                    let known = settings().iter().map(|setting| setting.env.as_str());
-                    let message = format!("no such setting{}", suggestion(&name, known));
-                    self.warnings.push(complaint(origin, "", message));
-                }
+                Some(setting) => self.text(Origin::Environment(name), setting, &text),
+                None if of_commands(&name) => {}
+                None => self.warnings.extend(unknown_variable(&name, &[])),
             }
         }
     }
@@ -189,14 +183,34 @@ fn complaint(origin: Origin, key: &str, message: impl Into<String>) -> Complaint
     }
 }
 
+/// Prefixes of variables that commands without settings read.
+const COMMANDS: [&str; 2] = ["SELVAGE_SIDECAR_", "SELVAGE_PREFLIGHT_"];
+
+/// A warning about a variable with our prefix that is neither a setting nor one of `others`.
+fn unknown_variable(name: &str, others: &[String]) -> Option<Complaint> {
+    let known = settings().iter().map(|setting| &setting.env).chain(others);
+    let mut known = known.map(String::as_str);
+    if !name.starts_with("SELVAGE_") || is_foreign(name) || known.clone().any(|of| of == name) {
+        return None;
+    }
+    let message = format!("no such setting{}", suggestion(name, &mut known));
+    Some(complaint(Origin::Environment(name.into()), "", message))
+}
+
+/// Warnings for a command without settings, which reads the variables `own`.
+pub fn unknown_variables(own: &[String]) -> Vec<Complaint> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names
+        .filter_map(|name| unknown_variable(&name, own))
+        .collect()
+}
+
 /// Variables with our prefix that are not settings: what Kubernetes sets for a Service called
-/// `selvage` or `selvage-…` (SELVAGE_SERVICE_HOST, SELVAGE_PORT_9949_TCP_ADDR), what other commands
-/// read, and what tests set.
+/// `selvage` or `selvage-…` (SELVAGE_SERVICE_HOST, SELVAGE_PORT_9949_TCP_ADDR), and what tests set.
 fn is_foreign(name: &str) -> bool {
     let port = |(_, after): (&str, &str)| after.starts_with(|c: char| c.is_ascii_digit());
-    let others = ["SELVAGE_TEST_", "SELVAGE_SIDECAR_", "SELVAGE_PREFLIGHT_"];
     matches!(name, "SELVAGE_CONFIG" | "SELVAGE_CORPUS")
-        || others.iter().any(|prefix| name.starts_with(prefix))
+        || name.starts_with("SELVAGE_TEST_")
         || name.ends_with("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")
         || name.ends_with("_PORT")
@@ -251,6 +265,7 @@ fn hint(key: &str, value: &Value) -> Option<String> {
     let unit = |value: &Value| format!("a length of time has a unit: write \"{value}s\"");
     let setting = match place(key) {
         Place::Leaf(setting) => setting,
+        _ if !value.is_object() => return Some("an entry is a table: write ENTRY={ … }".into()),
         _ => {
             let within = value.get("within").filter(|within| within.is_number())?;
             return Some(format!("within: {}", unit(within)));

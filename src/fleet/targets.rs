@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Agents that are asked at a time.
 const AT_ONCE: usize = 32;
 /// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const AGENT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The addresses of a file: one `host`, `host:port` or URL a line; `#` begins a comment.
 ///
@@ -43,7 +43,7 @@ pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
 
 async fn report(target: &str) -> Result<AgentReport, String> {
     let url = url(target).ok_or("not an address")?;
-    let client = AgentClient::new(url, None, PATIENCE)?;
+    let client = AgentClient::new(url, None, AGENT_TIMEOUT)?;
     client.report().await.map(|(report, _)| report)
 }
 

@@ -66,7 +66,7 @@ const LIST_EVERY: Duration = Duration::from_secs(5);
 const WALK_EVERY: Duration = Duration::from_secs(30);
 
 /// How long a directory may say nothing before jobs of an earlier run are taken for ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SILENT_AFTER: Duration = Duration::from_secs(60);
 
 /// Longest wait for new lines.
 const WAIT: Duration = Duration::from_secs(1);
@@ -248,7 +248,7 @@ impl LogFiles {
 
     /// Whether all directories were read once, but for those that say nothing.
     fn is_complete(&self) -> bool {
-        let is_silent = |at: Millis| self.now.since(at) >= PATIENCE;
+        let is_silent = |at: Millis| self.now.since(at) >= SILENT_AFTER;
         (self.dirs.iter()).all(|dir| dir.caught_up || dir.heard.is_some_and(is_silent))
     }
 
@@ -377,9 +377,8 @@ impl Directory {
 
     /// Why files are not read, if so; the first time, it is logged.
     fn fault(&mut self, stats: &PollStats) -> Option<Fault> {
-        self.unreadable = { stats.fault.clone() }
-            .or(self.unreadable.take())
-            .filter(|_| stats.unreadable > 0);
+        let unreadable = stats.fault.clone().or(self.unreadable.take());
+        self.unreadable = unreadable.filter(|_| stats.unreadable > 0);
         let left_out = self.left_out.take();
         self.left_out = left_out.filter(|(at, _)| self.now.since(*at) < 2 * LIST_EVERY);
         let (what, fault) = self.trouble(stats)?;
@@ -425,7 +424,7 @@ impl Directory {
             for (pid, writer) in &file.writers {
                 // The job may have begun after its name was used.
                 let named = writer.by_name;
-                if named.is_some_and(|job| self.is_another_s(job, owner, WALK_EVERY)) {
+                if named.is_some_and(|job| self.belongs_to_other_user(job, owner, WALK_EVERY)) {
                     continue;
                 }
                 let (proven, finished) = jobs.entry(&writer.key).or_insert((false, true));
@@ -458,7 +457,7 @@ impl Directory {
 
     /// Whether a job is known to be another user's. Where only root's processes are in its cgroup, these
     /// are slurmstepd: nothing is known.
-    fn is_another_s(&mut self, job: u32, owner: u32, ago: Duration) -> bool {
+    fn belongs_to_other_user(&mut self, job: u32, owner: u32, ago: Duration) -> bool {
         let user = self.running(ago).get(&job);
         user.is_some_and(|user| ![0, owner].contains(user))
     }
@@ -509,8 +508,9 @@ impl Directory {
         let process = process.filter(|process| process.user == owner);
         let by_cgroup = process.and_then(|process| process.job);
         // Anybody may give a file the number of a job that runs as another user.
-        let by_name = (file.named.job)
-            .filter(|job| by_cgroup.is_none() && !self.is_another_s(*job, owner, LIST_EVERY));
+        let by_name = (file.named.job).filter(|job| {
+            by_cgroup.is_none() && !self.belongs_to_other_user(*job, owner, LIST_EVERY)
+        });
         let job = by_cgroup.or(by_name).or(file.job);
         let job = job.map_or_else(|| name.to_string(), |job| job.to_string());
         Writer {

@@ -22,9 +22,10 @@ struct SavedJobs {
 pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<ResumeState> {
     let saved: SavedJobs = state.read(FILE)?;
     if saved.version != VERSION {
+        let version = saved.version;
         tracing::warn!(
             file = FILE,
-            version = saved.version,
+            version,
             "state file of another version ignored"
         );
         return None;

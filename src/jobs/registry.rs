@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// How long a log waits for facts about its pod before it is judged without them. They come within a
 /// second; without them, deliberate use of TCP looks like a fallback.
-const PATIENCE: Duration = Duration::from_secs(10);
+const POD_FACTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a container holds is counted again after so many bytes of its lines.
 const COUNT_EVERY: usize = 16 * 1024;
@@ -429,7 +429,7 @@ impl JobLog {
 
     /// Facts about its pod may still come.
     fn waits_for_pod(&self, pod: PodLookup<'_>, now: Millis) -> bool {
-        let young = now.since(self.began) < PATIENCE;
+        let young = now.since(self.began) < POD_FACTS_TIMEOUT;
         match pod {
             PodLookup::Found(_) | PodLookup::Unavailable => false,
             PodLookup::Pending => young,

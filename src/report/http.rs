@@ -283,7 +283,7 @@ pub async fn serve(
     let mut shutdown = pin!(shutdown);
     let (stop, stopping) = watch::channel(false);
     let turns = Arc::new(AtomicU64::new(0));
-    let turns_at_answers = Arc::new(Mutex::new(Credit::full(Instant::now())));
+    let answer_credit = Arc::new(Mutex::new(Credit::full(Instant::now())));
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
     loop {
@@ -305,7 +305,7 @@ pub async fn serve(
                     tick();
                     let served = Served {
                         state: Arc::clone(&state),
-                        answering: Arc::clone(&turns_at_answers),
+                        answering: Arc::clone(&answer_credit),
                         stopping: stopping.clone(),
                         tick,
                     };

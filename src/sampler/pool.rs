@@ -23,7 +23,7 @@ const MAX_OTHERS: usize = 40;
 const STACK: usize = 256 * 1024;
 
 /// How long jobs may wait behind a read before another worker is started.
-pub const PATIENCE: Duration = Duration::from_millis(20);
+pub const NEW_WORKER_AFTER: Duration = Duration::from_millis(20);
 
 /// While jobs wait, results that are not urgent are held back for the next ones to come along, this long
 /// at most: each handover is an evaluation of the node, so a round of routine reads should be one.
@@ -125,7 +125,7 @@ impl<R: Send + 'static> Pool<R> {
         } else if state.workers == 0 || (!can_wait && state.workers < MAX_WORKERS) {
             self.start_workers(&mut state, 1);
         }
-        self.attend.get_or_insert(now.plus(PATIENCE));
+        self.attend.get_or_insert(now.plus(NEW_WORKER_AFTER));
     }
 
     /// When [`Pool::attend`] should be called; `None` while nothing waits.
@@ -146,7 +146,7 @@ impl<R: Send + 'static> Pool<R> {
             self.attend = None;
             return;
         }
-        self.attend = Some(now.plus(PATIENCE));
+        self.attend = Some(now.plus(NEW_WORKER_AFTER));
         let more = state.workers.max(1).min(state.queue.len()).min(room);
         self.start_workers(&mut state, more);
     }

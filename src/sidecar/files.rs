@@ -45,6 +45,7 @@ struct Collected {
 impl Files {
     /// Nothing is opened yet. `container` owns the files whose names do not tell their container.
     pub(super) fn new(dir: &Path, container: &str) -> Self {
+        let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
         let options = Options {
             layout: Layout::Flat,
             containers: MAX_FILES,

@@ -28,8 +28,8 @@ pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
     let mut groups = log.groups.iter().filter(|(_, group)| !group.superseded);
     // Ranks that share a GPU by mistake have its number, whatever their own.
     let others = !log.failures.contains_key(&Failure::DuplicateGpu)
-        && (groups.any(|(key, group)| elsewhere(key.nranks, group))
-            || shifted(log.channels.gpu_numbers()));
+        && (groups.any(|(key, group)| exceeds_one_host(key.nranks, group))
+            || ranks_offset_from_gpus(log.channels.gpu_numbers()));
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
     let multi = others.then_some(true).or(loopback.then_some(false));
     Span { multi, firm: false }
@@ -130,19 +130,19 @@ fn has_whole_ring(log: &NcclLog, one_host: bool) -> bool {
 const USUAL_GPUS: u32 = 8;
 
 /// Whether the ranks of a communicator in view cannot be those of one host that has them all.
-fn elsewhere(nranks: u32, group: &Group) -> bool {
+fn exceeds_one_host(nranks: u32, group: &Group) -> bool {
     let numbers = || {
         let seats = group.seats.iter();
         seats.filter_map(|(rank, seat)| Some((*rank, seat.gpu?)))
     };
     // All GPUs of a usual host print, and there are more ranks.
     let first_host = group.seats.keys().copied().eq(0..USUAL_GPUS) && nranks > USUAL_GPUS;
-    !group.mixed && nranks > 1 && (first_host || shifted(numbers()))
+    !group.mixed && nranks > 1 && (first_host || ranks_offset_from_gpus(numbers()))
 }
 
 /// Whether all ranks have numbers above those of their GPUs, by the same amount: hosts with lower ranks
 /// precede. On one host a rank has its GPU's number, or a lower one where a setting hides GPUs.
-fn shifted(numbers: impl Iterator<Item = (u32, u32)>) -> bool {
+fn ranks_offset_from_gpus(numbers: impl Iterator<Item = (u32, u32)>) -> bool {
     let mut all = None;
     let mut proven = false;
     for (rank, gpu) in numbers {

@@ -92,6 +92,7 @@ pub async fn capture(
         return Err(CaptureError::Nothing(host.root().to_path_buf()));
     }
     prepare(out)?;
+    let name = format!("{}\n", config.agent.node_name);
     let recording = Arc::<Recording>::default();
     let recorded = Arc::new(host.clone().recorded_by(Arc::clone(&recording)));
     let clock = Clock::starting_at(crate::clock::monotonic());
@@ -114,6 +115,10 @@ pub async fn capture(
     privacy::scrub(host, snapshot, &mut tree);
     refuse_counters(host, snapshot, &restricted, &mut tree);
     add_answers(host, snapshot, &mut tree);
+    // Of a running kernel, the name comes from uname(2).
+    if host.is_live() {
+        add_text(host, &mut tree, "proc/sys/kernel/hostname", name);
+    }
     if let Some(log) = logs::kernel(host) {
         add_text(host, &mut tree, "dev/kmsg", log);
     }

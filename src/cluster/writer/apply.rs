@@ -96,7 +96,7 @@ impl Writer {
             };
             let open = match why {
                 ConditionWrite::Change => self.gates.take(gate),
-                _ => self.gates.is_open(gate),
+                _ => self.gates.open_or_requeue(gate),
             };
             if open {
                 self.send(api, &patch).await?;

@@ -173,7 +173,7 @@ impl Writer {
             }
             channels.send(&self.status, &self.facts);
             self.gates.requeue = None;
-            if !self.gates.is_open(Gate::Request) {
+            if !self.gates.open_or_requeue(Gate::Request) {
                 continue;
             }
             if std::mem::take(&mut self.reconnect) {
@@ -232,11 +232,7 @@ impl Writer {
         let mutes = Mutes::parse(text.map_or("", String::as_str), is_check);
         if mutes != self.facts.mutes {
             for complaint in &mutes.complaints {
-                tracing::warn!(
-                    annotation,
-                    complaint,
-                    "invalid entry in the mute annotation"
-                );
+                tracing::warn!(annotation, complaint, "invalid mute annotation");
             }
         }
         let accept = self.accepted(&view);

@@ -69,7 +69,7 @@ impl Writer {
         self.status.withheld = self.withheld_by_settings(report);
         let wanted = desired.taint.is_present();
         let mut patch = self.patches(desired).taints;
-        if patch.is_some() && !self.gates.is_open(Gate::Taints) {
+        if patch.is_some() && !self.gates.open_or_requeue(Gate::Taints) {
             // Another writer reverts the taints each time.
             self.status.withheld = before;
             return self.settle_entry(api, wanted).await;
@@ -132,7 +132,7 @@ impl Writer {
             };
             self.gates.close(Gate::Slot, wait);
         }
-        self.gates.is_open(Gate::Slot);
+        self.gates.open_or_requeue(Gate::Slot);
         if let Some((reason, sentence)) = &self.budget.refusal {
             let message = format!("{sentence} {}", desired.condition.message);
             let stands = view.condition.as_ref().map(|stands| &stands.message);

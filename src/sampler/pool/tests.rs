@@ -145,7 +145,7 @@ async fn what_hangs_leaves_threads_to_what_is_vital() {
     for round in 1..5 {
         let at = Millis(1000 * round);
         pool.submit(at, [vital(quick(9))]);
-        pool.attend(at.plus(PATIENCE));
+        pool.attend(at.plus(NEW_WORKER_AFTER));
         assert_eq!(results(&mut pool, 1).await, [9]);
     }
     drop(releases);

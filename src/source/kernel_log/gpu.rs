@@ -23,16 +23,18 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     // the newline as `#012`.
     if let Some(rest) = after.strip_prefix("The NVIDIA GPU ") {
         let address = take_address(rest).map(|(address, _)| slot(&address));
-        return probe_verdict(rest).then(|| failed(address))?;
+        return probe_verdict(rest).then(|| failed(address)).flatten();
     }
     if let Some((address, rest)) = after.strip_prefix("GPU ").and_then(take_address) {
-        return bring_up_failure(rest.strip_prefix(": ")?).then(|| failed(Some(slot(&address))))?;
+        let is_failure = bring_up_failure(rest.strip_prefix(": ")?);
+        return is_failure.then(|| failed(Some(slot(&address)))).flatten();
     }
     // Newer drivers put the GPU's index in front: `GPU4 knvlink…`, `GPU0: …`.
     let index = after.strip_prefix("GPU").and_then(take_u32);
     let indexed = index.and_then(|(_, rest)| rest.strip_prefix(": ").or(rest.strip_prefix(' ')));
     let named = || last_address(after).map(|address| slot(&address));
-    bring_up_failure(indexed.unwrap_or(after)).then(|| failed(named()))?
+    let is_failure = bring_up_failure(indexed.unwrap_or(after));
+    is_failure.then(|| failed(named())).flatten()
 }
 
 /// `GPU 0000:29:00.0: GPU has fallen off the bus.` and the driver's other words for a GPU that it

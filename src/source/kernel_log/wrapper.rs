@@ -102,12 +102,11 @@ fn json_message(line: &str) -> Option<String> {
         return serde_json::from_str(text).ok();
     }
     let is_entry = line.starts_with('{') && line.contains("\"msg\"");
-    let entry: Entry = is_entry.then(|| serde_json::from_str(line).ok())??;
-    let dmesg = |name: &String| {
-        "fac pri time caller msg"
-            .split(' ')
-            .any(|field| field == name)
-    };
+    if !is_entry {
+        return None;
+    }
+    let entry: Entry = serde_json::from_str(line).ok()?;
+    let dmesg = |name: &String| ["fac", "pri", "time", "caller", "msg"].contains(&name.as_str());
     let from_kernel = match (entry.get("fac"), entry.get("pri")) {
         (None, None) => entry.get("sequence")?.is_u64(),
         (None, Some(priority)) => priority.as_u64()? < 8 && entry.keys().all(dmesg),

@@ -53,7 +53,10 @@ pub fn unmarked(line: &str) -> Option<(Who<'_>, &str)> {
         location: "",
     };
     let start = line.len() - message.len() - "Using internal Network ".len();
-    (!quoted && is_number(device)).then(|| Some((who, line.get(start..)?.trim_end())))?
+    if quoted || !is_number(device) {
+        return None;
+    }
+    Some((who, line.get(start..)?.trim_end()))
 }
 
 /// Host and process of a line's first record; no host where its records are of several. `None` without

@@ -164,7 +164,7 @@ file_is() { [ "$(cat "$2")" = "$1" ]; }
 # ---- metrics ----
 
 # Emulated on a busy machine, an agent that starts has taken more than five seconds.
-scrape() { vmtool get /metrics 20000 >/run/m || fail "/metrics gave no answer within 20 s"; }
+scrape() { vmtool get /metrics 100000 >/run/m || fail "/metrics gave no answer within 100 s"; }
 
 # value 'name{label="v",other="w"}': of the last scrape; the sum where several
 # series match, nothing where none does. Labels not named may be anything.
@@ -227,7 +227,7 @@ now_value() {
 # ---- report ----
 
 report_holds() {
-    vmtool get /report 20000 >/run/r || fail "/report gave no answer within 20 s"
+    vmtool get /report 100000 >/run/r || fail "/report gave no answer within 100 s"
     SEEN=$(jq -c '[.state, .reasons]' /run/r 2>/dev/null)
     jq -e "$1" /run/r >/dev/null
 }

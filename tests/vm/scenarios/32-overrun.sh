@@ -15,5 +15,5 @@ scenario() {
     klog "NVRM: Xid (PCI:0000:3d:00): 79, GPU has fallen off the bus."
     until_metric 20 'selvage_gpu_xid_total{pci="0000:3d:00",xid="79"}' == 1
     expect 'selvage_gpu_xid_total{pci="0000:17:00",xid="31"}' == 1
-    must vmtool get /healthz 20000
+    must vmtool get /healthz 100000
 }

@@ -12,7 +12,7 @@ scenario() {
     agent_start
     until_metric 40 'selvage_port_up{device="rxeB"}' == 1
     until_metric 60 'selvage_source_stalled' '>=' 1
-    must vmtool get /healthz 20000
+    must vmtool get /healthz 100000
     # Not known is not 0.
     expect 'selvage_port_rate_bytes_per_second{device="rxeA"}' absent
     ip link set va down
