@@ -38,7 +38,8 @@ pub struct Settings {
 /// Stack of the thread, in bytes.
 const STACK: usize = 128 * 1024;
 
-/// A record may be so much younger than the uptime that was read before it.
+/// A record may be so much younger than the uptime that was read before it, and the kernel's clock may
+/// be ahead by a hundredth of that time.
 const READ_LATER: Duration = Duration::from_secs(60);
 
 impl Settings {
@@ -178,10 +179,10 @@ pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
 /// Reads what the log holds now and does not wait: for `selvage check`. Absent where no log exists under
 /// this root.
 pub fn read_existing(settings: &Settings, now: Millis) -> Reading<Existing> {
-    existing(settings, now).map_or_else(|error| unfollowed(&error), Reading::Value)
+    existing(settings, now).unwrap_or_else(|error| unfollowed(&error))
 }
 
-fn existing(settings: &Settings, now: Millis) -> Result<Existing, FollowError> {
+fn existing(settings: &Settings, now: Millis) -> Result<Reading<Existing>, FollowError> {
     let mut items = Vec::new();
     let mut follower = KmsgFollower::open(settings.options.clone())?;
     follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
@@ -192,16 +193,18 @@ fn existing(settings: &Settings, now: Millis) -> Result<Existing, FollowError> {
     let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
     // Without an uptime, the log's end is the latest moment that is known of the machine.
     let end = settings.taken_at.or(newest);
-    let is_past = |end| newest.is_some_and(|newest| newest.since(end) > READ_LATER);
-    let past = settings.taken_at.is_some_and(is_past);
-    // Stamps beyond the uptime are of another boot.
-    items.retain(|_| !past);
+    if let (Some(newest), Some(up)) = (newest, settings.taken_at)
+        && newest.since(up) > READ_LATER + up.since(Millis(0)) / 100
+    {
+        let message = "its stamps go beyond the uptime: it is of another boot";
+        return Ok(Reading::failed(FaultKind::Other, message));
+    }
     let dated = items.into_iter().map(|mut item| {
         let at = settings.moment(&item, end, (Millis(0), now));
         item.historic = now.since(at) > HISTORY;
         (at, item)
     });
-    Ok((follower.way, dated.collect()))
+    Ok(Reading::Value((follower.way, dated.collect())))
 }
 
 /// What a failure to follow stands for: a fault, or that no log exists under this root, as in a
@@ -254,8 +257,9 @@ mod tests {
             (xid(9_000), Some(uptime), vec![999_000]),
             // Without an uptime the log's end is as late as is known.
             (xid(9_000) + &idle(9_500), None, vec![999_500]),
-            // Of another boot: beyond the uptime, or before the stamps fall.
-            (xid(90_000), Some(uptime), vec![]),
+            // The kernel's clock is ahead of the uptime.
+            (xid(10_150), Some(uptime), vec![1_000_000]),
+            // Of another boot: before the stamps fall.
             (
                 xid(9_000) + &idle(1) + &xid(8_000),
                 Some(uptime),
@@ -274,6 +278,16 @@ mod tests {
             let items = read.unwrap().1;
             assert_eq!(items.iter().map(at).collect::<Vec<_>>(), want, "{log}");
         }
+        // Beyond the uptime, the log says nothing of this boot.
+        tree.file("dev/kmsg", &xid(90_000));
+        let settings = Settings::new(
+            &tree.host(),
+            &AgentSettings::default(),
+            None,
+            Some(uptime),
+            None,
+        );
+        assert!(matches!(read_existing(&settings, now), Reading::Failed(_)));
     }
 
     #[test]

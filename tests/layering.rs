@@ -72,7 +72,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
-    ("fleet", &["check", "cluster", "report", "units"]),
+    (
+        "fleet",
+        &["check", "cluster", "report", "settings_macro", "units"],
+    ),
     ("slurm", &["cluster", "config", "report"]),
     ("clock", &["report", "units"]),
     (

@@ -5,21 +5,23 @@ use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::pci::{DATA_DIRECT, PciFacts};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
+use crate::settings_macro::words;
 use serde::Serialize;
 
-/// How a NIC can reach GPU memory here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Hash, PartialOrd, Ord)]
-#[serde(rename_all = "snake_case")]
-pub enum Path {
-    /// Every prerequisite of DMA-BUF is met (no kernel file says more than that).
-    Dmabuf,
-    /// A peer-memory module is registered with ib_core.
-    Peermem,
-    /// Neither: RDMA works, but data is staged through host memory.
-    None,
-    /// The sources cannot tell.
-    #[default]
-    Unknown,
+words! {
+    /// How a NIC can reach GPU memory here.
+    #[derive(Default)]
+    Path {
+        /// Every prerequisite of DMA-BUF is met (no kernel file says more than that).
+        Dmabuf = "dmabuf",
+        /// A peer-memory module is registered with ib_core.
+        Peermem = "peermem",
+        /// Neither: RDMA works, but data is staged through host memory.
+        None = "none",
+        /// The sources cannot tell.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 /// The verdict with its reasons.

@@ -9,7 +9,7 @@ use super::nic_kernel::is_resetting;
 use super::peers;
 use super::profile::{CLOUD_LINKS, Profile, Sure};
 use super::roles::kind::{self, layer_name};
-use super::{Action, Candidate, Context, PortView, Reason, Status, Weight, word};
+use super::{Action, Candidate, Context, PortView, Reason, Status, Weight};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -129,8 +129,8 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let message = format!("{} {what} ({evidence})", port.subject);
     let mut found = (context.of_port(reason, port, message))
         .raised_after(raise_after)
-        .with("state", word(&state))
-        .with("phys_state", word(&phys_state(port)))
+        .with("state", state.as_str())
+        .with("phys_state", phys_state(port).as_str())
         .with("evidence", evidence)
         .with("netdev", name)
         .with("operstate", netdev.and_then(|of| of.operstate.as_deref()))
@@ -298,8 +298,8 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
     );
     let mut candidate = (context.of_port("LinkInit", port, message))
         .raised_after(context.policy.link_state.init_raise_after.0)
-        .with("state", word(&state))
-        .with("phys_state", word(&PhysState::LinkUp));
+        .with("state", state.as_str())
+        .with("phys_state", PhysState::LinkUp.as_str());
     candidate.status = Status::Unknown;
     // With as many up as are expected it is a spare.
     if (context.policy.expect.rails).is_some_and(|rails| up >= rails as usize) {

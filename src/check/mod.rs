@@ -155,14 +155,6 @@ pub enum Action {
     CallProvider,
 }
 
-/// The word for an enumerated value, as JSON, labels and pages have it; `unknown` where it has none.
-pub fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "unknown".into(),
-    }
-}
-
 /// How far two moments are apart.
 fn apart(a: Millis, b: Millis) -> Duration {
     a.since(b).max(b.since(a))

@@ -15,7 +15,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn mtu(_: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     let judged = port.is_roce() && port.is_active();
-    rdma_mtu(&port.device.driver, port.netdev?.mtu.filter(|_| judged)?)
+    let netdev = port.netdev?.mtu.filter(|_| judged)?;
+    Some(rdma_mtu(&port.device.driver, netdev))
 }
 
 /// The largest RDMA packet that an interface carries.
@@ -27,15 +28,15 @@ pub const ROCE_MTU: Row = Row {
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in
-/// include/rdma/ib_addr.h). irdma, on Intel's NICs, asks for no room for them.
-fn rdma_mtu(driver: &str, netdev: u32) -> Option<u64> {
+/// include/rdma/ib_addr.h); 0 where none fits. irdma, on Intel's NICs, asks for no room for them.
+fn rdma_mtu(driver: &str, netdev: u32) -> u64 {
     let headers = match driver {
         "irdma" | "ice" | "i40e" | "idpf" => 0,
         _ => 96,
     };
     let room = netdev.saturating_sub(headers);
     let mut sizes = [4096, 2048, 1024, 512, 256].into_iter();
-    sizes.find(|mtu| *mtu <= room).map(u64::from)
+    sizes.find(|mtu| *mtu <= room).unwrap_or(0).into()
 }
 
 #[cfg(test)]
@@ -62,13 +63,13 @@ mod tests {
     #[test]
     fn the_size_that_counts_is_the_rdma_packet() {
         for (driver, netdev, want) in [
-            ("mlx5_core", 9000, Some(4096)),
-            ("mlx5_core", 4200, Some(4096)),
-            ("mlx5_core", 4192, Some(4096)),
-            ("mlx5_core", 4191, Some(2048)),
-            ("bnxt_en", 1500, Some(1024)),
-            ("ice", 4100, Some(4096)),
-            ("mlx5_core", 68, None),
+            ("mlx5_core", 9000, 4096),
+            ("mlx5_core", 4200, 4096),
+            ("mlx5_core", 4192, 4096),
+            ("mlx5_core", 4191, 2048),
+            ("bnxt_en", 1500, 1024),
+            ("ice", 4100, 4096),
+            ("mlx5_core", 351, 0),
         ] {
             assert_eq!(rdma_mtu(driver, netdev), want, "{driver} {netdev}");
         }

@@ -3,7 +3,7 @@
 use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
 use super::peers::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Context, PortView, word};
+use super::{Candidate, Context, PortView};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use crate::observe::snapshot::SourceHealth;
@@ -40,7 +40,7 @@ pub const SHARED: &[Shared] = &[
             // mlx5 sorts by VLAN priority unless the APP table maps a DSCP (en_dcbnl.c).
             let mlx5 = port.device.driver.starts_with("mlx5");
             let trust = settings(context, port)?.trust;
-            Some(word(&trust.or(mlx5.then_some(Trust::Pcp))?))
+            Some(trust.or(mlx5.then_some(Trust::Pcp))?.as_str().into())
         },
         of: Attribute::new("the trust state", &[(PEERS, "TrustDiffers")]),
         alike,

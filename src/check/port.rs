@@ -1,7 +1,7 @@
 //! One port with the known facts about it, as checks judge it and outputs show it.
 
+use super::Weight;
 use super::roles::{Proof, Role, RoleFacts};
-use super::{Weight, word};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::lldp::Neighbor;
@@ -130,10 +130,11 @@ impl<'a> PortView<'a> {
 
     /// Its logical state, with the physical one where it is known not to be up.
     pub fn state_text(&self) -> String {
-        let state = word(&self.state());
+        let state = self.state().map_or("unknown", PortState::as_str);
+        let phys = self.phys_state().map_or("unknown", PhysState::as_str);
         match self.is_active() || self.state().is_none() {
-            true => state,
-            false => format!("{state}/{}", word(&self.phys_state())),
+            true => state.to_string(),
+            false => format!("{state}/{phys}"),
         }
     }
 

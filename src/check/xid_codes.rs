@@ -4,9 +4,9 @@
 //! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
+use super::Action;
 pub use super::policy::Disposition;
 use super::policy::XidOverride;
-use super::{Action, word};
 use crate::data_files::embedded;
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
 use serde::Deserialize;
@@ -106,7 +106,9 @@ pub(super) struct Recovery {
 /// The table's row of what the driver asks for; that of `unknown` for what this version does not know.
 pub(super) fn recovery(action: RecoveryAction) -> &'static Recovery {
     static NONE: LazyLock<Recovery> = LazyLock::new(Recovery::default);
-    TABLE.recovery.get(&*word(&action)).unwrap_or(&NONE)
+    let word = serde_json::to_value(action).unwrap_or_default();
+    let row = TABLE.recovery.get(word.as_str().unwrap_or("unknown"));
+    row.unwrap_or(&NONE)
 }
 
 fn by_table(code: u32) -> Ruling {

@@ -102,8 +102,7 @@ fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Optio
     let roles = report.roles.values();
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
-    let path = report.gpudirect.path;
-    let path = (path != Path::Unknown).then(|| port_view::word(&path));
+    let path = Some(report.gpudirect.path).filter(|path| *path != Path::Unknown);
     let gds = port_view::gds_ready(report);
     let gds = gds.map(|_| port_view::gds_name(gds).to_string());
     let wants = [
@@ -111,7 +110,7 @@ fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Optio
         (names::FABRIC_KIND, fabric_kind(&rails, count, enumerated)),
         (names::RAILS, enumerated.then(|| count.to_string())),
         (names::RAIL_GBPS, rail_gbps(&rails)),
-        (names::GPUDIRECT, path),
+        (names::GPUDIRECT, path.map(|path| path.as_str().to_string())),
         (names::GDS, gds),
     ];
     // Without rails the last known rate is not kept.

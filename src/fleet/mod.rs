@@ -20,6 +20,7 @@ use crate::cluster::silence::Mutes;
 use crate::cluster::{names, topology};
 use crate::report::State;
 use crate::report::port_view::natural;
+use crate::settings_macro::words;
 use causes::Cause;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -43,23 +44,24 @@ const ORDER: [State; 5] = [
     State::NoFabric,
 ];
 
-/// Where our taint stands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Taint {
-    /// Neither there nor wanted.
-    #[default]
-    None,
-    /// On the node.
-    Applied,
-    /// Wanted, and held back by the budget.
-    Withheld,
-    /// Muted by an operator.
-    Muted,
-    /// The one that a node joins with: its agent has proven nothing yet.
-    Startup,
-    /// Not known: the agent was asked and not the Node object.
-    Unknown,
+words! {
+    /// Where our taint stands.
+    #[derive(Default)]
+    Taint {
+        /// Neither there nor wanted.
+        #[default]
+        None = "none",
+        /// On the node.
+        Applied = "applied",
+        /// Wanted, and held back by the budget.
+        Withheld = "withheld",
+        /// Muted by an operator.
+        Muted = "muted",
+        /// The one that a node joins with: its agent has proven nothing yet.
+        Startup = "startup",
+        /// Not known: the agent was asked and not the Node object.
+        Unknown = "unknown",
+    }
 }
 
 /// Something that nodes may have in common: a leaf, a zone, a driver's version.

@@ -2,7 +2,6 @@
 
 use super::causes::Cause;
 use super::{Fleet, FleetNode, ORDER, Taint};
-use crate::check::word;
 use crate::report::State;
 use crate::report::text::Style;
 use crate::report::text::writer::{Page, after_colon, clean, count, widths};
@@ -40,7 +39,7 @@ const COLUMNS: &[Column] = &[
         Taint::None => String::new(),
         Taint::Applied => "yes".into(),
         Taint::Unknown => "?".into(),
-        other => word(&other),
+        other => other.as_str().into(),
     }),
 ];
 

@@ -1,25 +1,36 @@
 //! What one run of nccl-tests printed: its table, its ranks and how it ended. Bandwidths are in bytes
 //! a second; the table's GB/s are 1e9 bytes (`*GetBw` of nccl-tests divides by `1.0E9`).
 
+use crate::settings_macro::words;
 use crate::units::BitsPerSec;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// A benchmark of nccl-tests, named after its program: `all_reduce_perf` is [`Self::AllReduce`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "each is the name of its program")]
-pub enum Collective {
-    AllReduce,
-    AllGather,
-    ReduceScatter,
-    Broadcast,
-    Reduce,
-    Alltoall,
-    Alltoallv,
-    Sendrecv,
-    Gather,
-    Scatter,
-    Hypercube,
+words! {
+    /// A benchmark of nccl-tests, named after its program: `all_reduce_perf` is [`Self::AllReduce`].
+    #[allow(missing_docs, reason = "each is the name of its program")]
+    Collective {
+        AllReduce = "all_reduce",
+        AllGather = "all_gather",
+        ReduceScatter = "reduce_scatter",
+        Broadcast = "broadcast",
+        Reduce = "reduce",
+        Alltoall = "alltoall",
+        Alltoallv = "alltoallv",
+        Sendrecv = "sendrecv",
+        Gather = "gather",
+        Scatter = "scatter",
+        Hypercube = "hypercube",
+    }
+
+    /// What carries data over a node's rails; settings and remedies differ.
+    RailKind {
+        /// InfiniBand or RoCE, by NCCL's own transport.
+        Verbs = "verbs",
+        /// AWS EFA, by a libfabric plugin.
+        Efa = "efa",
+        /// Google gVNIC, by GPUDirect-TCPX or -TCPXO.
+        Gvnic = "gvnic",
+    }
 }
 
 impl Collective {
@@ -131,18 +142,6 @@ pub struct BenchLog {
     pub runs: Vec<Run>,
     /// Runs beyond the number that is kept.
     pub dropped: u64,
-}
-
-/// What carries data over a node's rails; settings and remedies differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RailKind {
-    /// InfiniBand or RoCE, by NCCL's own transport.
-    Verbs,
-    /// AWS EFA, by a libfabric plugin.
-    Efa,
-    /// Google gVNIC, by GPUDirect-TCPX or -TCPXO.
-    Gvnic,
 }
 
 /// A node's rails, which set the bandwidth that a benchmark can reach.

@@ -2,6 +2,7 @@
 
 use super::counters::alike;
 use super::reading::Reading;
+use crate::settings_macro::words;
 use crate::units::Bdf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -124,12 +125,12 @@ pub struct DcbFacts {
     pub trust: Option<Trust>,
 }
 
-/// Trust state of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trust {
-    /// By the VLAN tag's priority bits.
-    Pcp,
-    /// By the IP header's DSCP.
-    Dscp,
+words! {
+    /// Trust state of a port.
+    Trust {
+        /// By the VLAN tag's priority bits.
+        Pcp = "pcp",
+        /// By the IP header's DSCP.
+        Dscp = "dscp",
+    }
 }

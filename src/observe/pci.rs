@@ -2,8 +2,9 @@
 
 use super::machine::MachineFacts;
 use super::reading::Reading;
+use crate::settings_macro::words;
 use crate::units::Bdf;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// All PCI facts of one scan.
@@ -140,16 +141,16 @@ pub struct PcieLink {
 /// survived.
 pub const AER_SEVERITIES: [&str; 3] = ["correctable", "nonfatal", "fatal"];
 
-/// NCCL's distance classes between a NIC and a GPU, nearest first (src/graph/topo.h names).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Distance {
-    /// Under one PCIe switch.
-    Pix,
-    /// Several switches, one root port.
-    Pxb,
-    /// Through the CPU of one NUMA node (nvidia-smi: PHB, or NODE between host bridges).
-    Phb,
-    /// The path crosses NUMA nodes.
-    Sys,
+words! {
+    /// NCCL's distance classes between a NIC and a GPU, nearest first (src/graph/topo.h names).
+    Distance {
+        /// Under one PCIe switch.
+        Pix = "PIX",
+        /// Several switches, one root port.
+        Pxb = "PXB",
+        /// Through the CPU of one NUMA node (nvidia-smi: PHB, or NODE between host bridges).
+        Phb = "PHB",
+        /// The path crosses NUMA nodes.
+        Sys = "SYS",
+    }
 }

@@ -147,19 +147,17 @@ pub struct Sriov {
     pub enabled: u32,
 }
 
-/// Link layer of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum LinkLayer {
-    /// `InfiniBand`: needs a subnet manager.
-    Infiniband,
-    /// `Ethernet`: RoCE or iWARP.
-    Ethernet,
-    /// `Unknown`: EFA says so.
-    Unspecified,
-}
-
 words! {
+    /// Link layer of a port.
+    LinkLayer {
+        /// `InfiniBand`: needs a subnet manager.
+        Infiniband = "infiniband",
+        /// `Ethernet`: RoCE or iWARP.
+        Ethernet = "ethernet",
+        /// `Unknown`: EFA says so.
+        Unspecified = "unspecified",
+    }
+
     /// Logical state of a port (`enum ib_port_state`).
     PortState {
         /// 0 (NOP) or a number the kernel does not name.

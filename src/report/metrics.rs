@@ -5,7 +5,7 @@ use super::catalogue::Detail;
 use super::port_view::{self, PortView};
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
-use crate::check::{word, xid_codes};
+use crate::check::xid_codes;
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::observe::pci::{AER_SEVERITIES, PcieLink};
 use crate::units::Millis;
@@ -155,7 +155,7 @@ fn platform(out: &mut Exposition, report: &Report) {
     let profile = &report.profile;
     // Before the first enumeration the profile is not known.
     if report.snapshot.devices.is_some() || profile.shape.is_some() {
-        series! { out "selvage_profile_info" [profile.name(), &word(&profile.source)] true; }
+        series! { out "selvage_profile_info" [profile.name(), profile.source.as_str()] true; }
     }
     for resource in &report.resources {
         let name = resource.name.as_str();
@@ -229,8 +229,8 @@ fn gpudirect(out: &mut Exposition, report: &Report) {
             series! { out "selvage_kernel_module_loaded" [name] modules.contains_key(*name); }
         }
     }
-    for path in [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown] {
-        series! { out "selvage_gpudirect_path" [&word(&path)] path == report.gpudirect.path; }
+    for path in Path::ALL {
+        series! { out "selvage_gpudirect_path" [path.as_str()] path == report.gpudirect.path; }
     }
     out.push("selvage_gds_ready", &[], port_view::gds_ready(report));
     let facts = port_view::gpudirect(report);

@@ -2,8 +2,8 @@
 //! module facts, sources. No formatting, no judging.
 
 use super::Report;
+pub use crate::check::PortView;
 use crate::check::{Finding, Status, Weight};
-pub use crate::check::{PortView, word};
 use crate::observe::gpudirect::{GpuDirectFacts, Module};
 use crate::observe::rdma::{Gid, GidKind, LinkLayer};
 use crate::observe::snapshot::SourceHealth;

@@ -154,7 +154,8 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
         };
         others.iter().map(one).collect()
     } else {
-        counted(others.iter().map(|port| port_view::word(&port.state())))
+        let word = |port: &&PortView<'_>| port.state().map_or("unknown", PortState::as_str).into();
+        counted(others.iter().map(word))
     };
     page.listed("Other ports: ", 13, &listed, ", ");
 }
@@ -196,7 +197,7 @@ fn node_facts(page: &mut Page, report: &Report) {
         format!(" (driver {}{kind})", driver.version)
     });
     let gds = port_view::gds_name(port_view::gds_ready(report));
-    let path = port_view::word(&report.gpudirect.path);
+    let path = report.gpudirect.path.as_str();
     let why = match report.gpudirect.why.as_slice() {
         [] => String::new(),
         why => format!(" ({})", why.join("; ")),

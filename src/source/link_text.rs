@@ -39,7 +39,7 @@ const MAX_GBPS: u64 = 1_000_000;
 pub fn parse_rate(text: &str) -> Option<LinkRate> {
     let (number, rest) = text.trim().split_once(' ')?;
     let rest = rest.trim().strip_prefix("Gb/sec")?.trim();
-    let tenths = parse::tenths(number).filter(|tenths| *tenths <= MAX_GBPS * 10)?;
+    let tenths = parse::tenths(number).filter(|tenths| (1..=MAX_GBPS * 10).contains(tenths))?;
     let words = (rest.strip_prefix('(')).and_then(|rest| rest.strip_suffix(')'));
     let words = words.unwrap_or_default();
     let (lanes, speed) = words.split_once(' ').unwrap_or((words, ""));
@@ -123,6 +123,7 @@ mod tests {
             "400",
             "400 Mb/sec (4X NDR)",
             "-1 Gb/sec (4X NDR)",
+            "0 Gb/sec",
             "2.55 Gb/sec (1X SDR)",
             "1000001 Gb/sec (4X NDR)",
             "18446744073709551615 Gb/sec (4X NDR)",

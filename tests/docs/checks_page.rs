@@ -2,7 +2,7 @@
 
 use selvage::check::expected::{Attribute, Because};
 use selvage::check::verdict_docs;
-use selvage::check::{CHECKS, Check, ReasonDoc, Weight, attributes, word};
+use selvage::check::{CHECKS, Check, ReasonDoc, Weight, attributes};
 use std::fmt::Write as _;
 
 /// docs/checks.md.
@@ -61,6 +61,12 @@ pub fn checks_markdown() -> String {
         section(&mut page, check);
     }
     page + &verdict_markdown()
+}
+
+/// A status or action, as JSON has it.
+fn word(value: &impl serde::Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap();
+    value.as_str().unwrap().to_string()
 }
 
 fn expectation(page: &mut String, attribute: &Attribute) {

@@ -2,7 +2,6 @@
 
 use super::topology::Topology;
 use crate::check::nccl::{NcclVerdict, Network};
-use crate::check::word;
 use crate::observe::bench::{RailKind, Rails};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::event::{Net, Transport};
@@ -40,7 +39,7 @@ fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> RailKind {
 /// What to do about rails of a kind: `AllRails` to see whether all are in use, `EachNode` if nothing in
 /// particular is found.
 fn advice(what: &str, kind: RailKind) -> String {
-    let text = super::remedy(&format!("{what}.{}", word(&kind)));
+    let text = super::remedy(&format!("{what}.{}", kind.as_str()));
     text.unwrap_or_default().to_string()
 }
 

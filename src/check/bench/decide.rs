@@ -5,7 +5,6 @@ use super::topology::Topology;
 use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
 use super::{FALL, LARGE, LINE_RATE, Limit, TOLERANCE};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
-use crate::check::word;
 use crate::observe::bench::{Collective, Rails, Run};
 use crate::units::count;
 
@@ -61,7 +60,7 @@ impl Case<'_> {
     }
 
     fn name(&self) -> String {
-        (self.measured.collective).map_or("the benchmark".into(), |name| word(&name))
+        (self.measured.collective).map_or("the benchmark".into(), |name| name.as_str().into())
     }
 
     /// The beginning of a summary: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %)`.

@@ -103,21 +103,22 @@ impl Fabric {
     }
 }
 
-/// How a profile was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Set by the operator.
-    Set,
-    /// By the Node's label `node.kubernetes.io/instance-type`.
-    InstanceType,
-    /// Recognised by the DMI vendor and product strings.
-    Dmi,
-    /// By PCI functions and their drivers.
-    Pci,
-    /// No known shape: by what is seen.
-    #[default]
-    Inferred,
+words! {
+    /// How a profile was found.
+    #[derive(Default)]
+    Source {
+        /// Set by the operator.
+        Set = "set",
+        /// By the Node's label `node.kubernetes.io/instance-type`.
+        InstanceType = "instance_type",
+        /// Recognised by the DMI vendor and product strings.
+        Dmi = "dmi",
+        /// By PCI functions and their drivers.
+        Pci = "pci",
+        /// No known shape: by what is seen.
+        #[default]
+        Inferred = "inferred",
+    }
 }
 
 /// What the machine is taken for.

@@ -2,7 +2,6 @@
 
 use super::kind::{Kind, kinds};
 use super::{Port, Role, Roles, decide};
-use crate::check::word;
 use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
@@ -94,7 +93,7 @@ pub(super) fn by_nearness(
         let (first, is_like) = (gpus.clone().next(), of_fabric(port));
         let (role, why) = match (gpus.find(|(gpu, _)| is_like || is_left(gpu)), first) {
             (Some((gpu, distance)), _) => {
-                let why = format!("nearest to GPU {gpu} ({})", word(distance));
+                let why = format!("nearest to GPU {gpu} ({})", distance.as_str());
                 (Role::Rail, why)
             }
             (None, Some((gpu, _))) => {

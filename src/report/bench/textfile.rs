@@ -2,7 +2,7 @@
 
 use super::Bench;
 use crate::check::bench::{BenchVerdict, Verdict};
-use crate::check::word;
+use crate::observe::bench::Collective;
 pub use crate::report::catalogue::BENCHMARKS as FAMILIES;
 use crate::report::catalogue::Detail;
 use crate::report::metrics::{Exposition, series};
@@ -31,12 +31,12 @@ pub fn encode(bench: &Bench, seconds: i64) -> String {
     out.into_text()
 }
 
-fn worst_by_collective(bench: &Bench) -> BTreeMap<String, &BenchVerdict> {
+fn worst_by_collective(bench: &Bench) -> BTreeMap<&'static str, &BenchVerdict> {
     // Of equal verdicts the lower bandwidth counts; an unknown one is lower than any.
     let order = |run: &BenchVerdict| (run.verdict, -run.ratio.unwrap_or(0.0));
-    let mut worst: BTreeMap<String, &BenchVerdict> = BTreeMap::new();
+    let mut worst: BTreeMap<&'static str, &BenchVerdict> = BTreeMap::new();
     for run in bench.inputs.iter().flat_map(|input| &input.runs) {
-        let name = run.collective.map_or("unknown".into(), |name| word(&name));
+        let name = run.collective.map_or("unknown", Collective::as_str);
         let known = worst.entry(name).or_insert(run);
         if order(run) > order(known) {
             *known = run;

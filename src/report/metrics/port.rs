@@ -4,7 +4,7 @@ use super::{Exposition, series};
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
 use crate::observe::rdma::{Function, LinkLayer, PortState};
 use crate::report::default_counters::{self, DEFAULTS};
-use crate::report::port_view::{self, PortView};
+use crate::report::port_view::PortView;
 use crate::report::{Report, Role};
 
 pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
@@ -46,7 +46,7 @@ fn info(out: &mut Exposition, port: &PortView<'_>) {
         &port.port.number.to_string(),
         &port.address().unwrap_or_default(),
         port.port.netdev.as_deref().unwrap_or_default(),
-        &port_view::word(&port.port.link_layer),
+        port.port.link_layer.as_str(),
         &port.device.driver,
         port.device.firmware.as_deref().unwrap_or_default(),
         match port.role.map(|role| role.role) {

@@ -31,7 +31,7 @@ impl<'a> Context<'a> {
             .filter(|device| device.pci.is_some_and(is_nearest))
             .map(|device| device.name.as_str())
             .collect();
-        let how = port_view::word(&best);
+        let how = best.as_str();
         Some(format!("{} ({how})", joined(&names, ", ", 4)))
     }
 

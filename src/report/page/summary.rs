@@ -37,7 +37,7 @@ impl Context<'_> {
         let path = self.report.gpudirect.path;
         let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
         let missing = (path == Path::None && wanted).then_some(Severity::Degraded);
-        (port_view::word(&path), missing, String::new())
+        (path.as_str().into(), missing, String::new())
     }
 
     pub(super) fn rails(&self) -> Figure {
