@@ -15,7 +15,11 @@ fn finding(rig: &Rig) -> Option<(String, String)> {
 }
 
 fn promise(rig: &Rig, allocatable: &Value, capacity: &Value) {
-    rig.api.change(|node| {
+    promise_in(&rig.api, allocatable, capacity);
+}
+
+fn promise_in(api: &FakeApi, allocatable: &Value, capacity: &Value) {
+    api.change(|node| {
         node["status"]["allocatable"] = allocatable.clone();
         node["status"]["capacity"] = capacity.clone();
     });
@@ -96,10 +100,12 @@ fn a_plugin_that_dies_in_a_virtual_machine() {
 /// With the settings as they are, a plugin that restarts is no finding.
 #[test]
 fn a_plugin_that_restarts_is_waited_for() {
-    let rig = rig_of("efa_p5", FakeApi::new(json!({}), Value::Null), &[]);
     let all = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"});
     let none = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "0"});
-    promise(&rig, &none, &all);
+    // Before the agent starts: a node that was ready once stays so until the finding is raised.
+    let api = FakeApi::new(json!({}), Value::Null);
+    promise_in(&api, &none, &all);
+    let rig = rig_of("efa_p5", api, &[]);
     until("word of it", || {
         value(&rig.agent, "selvage_resource_allocatable", &EFA) == Some(0.0)
     });
