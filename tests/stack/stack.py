@@ -55,16 +55,17 @@ def get(url, **params):
 
 
 def hurried(rules, factor):
-    """The rules with each `for`, and each span that a state must have lasted, that many times shorter, so
-    that a demo need not wait."""
+    """The rules with each `for` and `offset`, and each span that a state must have lasted, that many times
+    shorter, so that a demo need not wait."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
     def shorter(match):
-        seconds = int(match[3]) * units[match[4]] / factor
-        return f"{match[1]}{match[2]}: {max(1, round(seconds)) if seconds else 0}s"
+        seconds = int(match[2]) * units[match[3]] / factor
+        return f"{match[1]}{max(1, round(seconds)) if seconds else 0}s"
 
     rules = re.sub(r"(_over_time\([^\[\]]+)\[10m\]", rf"\1[{600 // factor}s]", rules)
-    return re.sub(r"(?m)^(\s*)(for|keep_firing_for): (\d+)([smhd])(?: *#.*)?$", shorter, rules)
+    rules = re.sub(r"(offset )(\d+)([smhd])\b", shorter, rules)
+    return re.sub(r"(?m)^(\s*(?:for|keep_firing_for): )(\d+)([smhd])(?: *#.*)?$", shorter, rules)
 
 
 class Stack:
