@@ -148,7 +148,7 @@ test: deps ## everything but the system suites
 	@$(SEVERAL) -j4 -o rig -o unit-built test-vm test-slow test-paging test-packages test-stack test-slurm test-page test-faults test-host test-inhibition test-dashboards
 
 test-slow: unit-built ## what `make check` leaves out: laws on more nodes, hostile logs, the demo, admission policies
-	@$(SEVERAL) -j2 LAW_NODES=5000 test-policies unit/laws $(addprefix unit/,$(SLOW))
+	@$(SEVERAL) -j2 LAW_NODES=1500 test-policies unit/laws $(addprefix unit/,$(SLOW))
 
 # Some rows end the agent's tasks by a hook that only builds with debug assertions have.
 test-faults: rig unit-built ## the fault matrix: a part of its rows (root)
