@@ -3,7 +3,7 @@
 
 use super::stopped;
 use crate::cluster::api::is_in_cluster;
-use crate::cluster::pods::{PodTable, PodWatch};
+use crate::cluster::pods::{Health, PodTable, PodWatch};
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::WriterChannels;
 use crate::cluster::{EventRequest, EventSender, Limits, NodeFacts, Writer, reach};
@@ -82,6 +82,10 @@ impl Cluster {
         let Some((writes, asks)) = wanted else {
             return cluster;
         };
+        if asks {
+            // Before the watch has begun, logs wait for facts about their pods.
+            table.send_modify(|table| Arc::make_mut(table).health = Health::Away);
+        }
         let (settings, name) = (config.cluster.clone(), config.agent.node_name.clone());
         let channels = Mutex::new(WriterChannels {
             reports,
@@ -135,5 +139,30 @@ impl Cluster {
         // What does not fit, or is received by none, is not published; the condition has the latest
         // verdict.
         let _ = self.changes.try_send(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pods_are_unknown_until_they_are_listed() {
+        let mut config = Config::default();
+        for (kubeconfig, asks, want) in [
+            ("/no/such/file", PodSource::Api, Health::Away),
+            ("/no/such/file", PodSource::Paths, Health::Off),
+            ("", PodSource::Api, Health::Off),
+        ] {
+            config.cluster.kubeconfig = kubeconfig.into();
+            config.nccl.pods = asks;
+            let report = Arc::new(crate::agent::start::report(&config));
+            let (_report, reports) = watch::channel(report);
+            // Stopped at once: what counts is what stands before the thread runs.
+            let (_stop, stop) = watch::channel(true);
+            let supervisor = Supervisor::new(std::time::Duration::from_secs(60));
+            let cluster = Cluster::start(&config, None, reports, stop, &supervisor);
+            assert_eq!(cluster.link.pods.borrow().health, want, "{kubeconfig}");
+        }
     }
 }

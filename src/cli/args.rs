@@ -61,8 +61,8 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
 
 /// What is wrong with the settings of a command that takes any.
 fn wrong_settings(matches: &ArgMatches) -> Option<Vec<String>> {
-    let (_, matches) = matches.subcommand()?;
-    matches.try_contains_id("config").ok()?;
+    let (name, matches) = matches.subcommand()?;
+    takes_settings(name).then_some(())?;
     config::load(matches, |_| None).err()
 }
 
@@ -183,7 +183,6 @@ pub(super) enum LocalCommands {
     /// Read this node once and print the metrics
     Metrics,
     /// Decode kernel-log text (raw records, dmesg, journal) into events
-    #[command(after_help = "Exit status: 0, whatever was found; 70 where an input cannot be read")]
     Kmsg(Inputs),
     /// Read NCCL logs: which network did each job use, was TCP a silent fallback?
     #[command(after_help = "Exit status: 0 no fallback, 1 fallback found, 3 cannot tell")]
@@ -237,12 +236,18 @@ pub(super) struct Inputs {
     pub files: Vec<PathBuf>,
 }
 
-/// Environment variables that commands read beside the settings'.
-pub(super) fn variables() -> Vec<String> {
+/// Whether a command takes the settings.
+pub(super) fn takes_settings(name: &str) -> bool {
+    let has = |sub: &Command| sub.get_arguments().any(|arg| arg.get_id() == "config");
+    command().find_subcommand(name).is_some_and(has)
+}
+
+/// Warnings about the environment of a command without settings.
+pub(super) fn unknown_variables() -> Vec<config::Complaint> {
     let all = command();
     let args = all.get_subcommands().flat_map(Command::get_arguments);
-    let names = args.filter_map(|arg| arg.get_env()?.to_str());
-    names.map(str::to_string).collect()
+    let own: Vec<_> = args.filter_map(|arg| arg.get_env()?.to_str()).collect();
+    config::unknown_variables(&own)
 }
 
 /// A shell's script that completes the command line.

@@ -156,6 +156,7 @@ impl CommandLine {
 pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Status {
     let (name, below) = matches.subcommand().unwrap_or(("", matches));
     let loaded = config::load(below, |_| None).map_err(refuse_all)?;
+    loaded.warnings.iter().for_each(complain);
     init_log(&loaded.config, true);
     let mut useless = [
         ("targets", flags.targets.is_some()),

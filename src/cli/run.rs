@@ -54,11 +54,10 @@ pub(super) type Status = Result<u8, u8>;
 
 fn run(matches: &ArgMatches) -> Status {
     let line = CommandLine::from_arg_matches(matches).map_err(refuse)?;
-    let (_, matches) = matches.subcommand().ok_or(USAGE)?;
+    let (name, matches) = matches.subcommand().ok_or(USAGE)?;
     // Others warn when they load the settings.
-    if matches.try_contains_id("config").is_err() {
-        let unknown = config::unknown_variables(&args::variables());
-        unknown.iter().for_each(complain);
+    if !args::takes_settings(name) {
+        args::unknown_variables().iter().for_each(complain);
     }
     match line.command {
         Commands::Local(command) => local(command, matches),
@@ -66,9 +65,7 @@ fn run(matches: &ArgMatches) -> Status {
         Commands::Slurm(program) => slurm::run(&program, matches),
         Commands::Cleanup(which) => cleanup::run(&start(matches, true)?.config, &which),
         Commands::Accept => accept(&start(matches, true)?.config),
-        Commands::Config { effective: false } if !matches.args_present() => {
-            print(&config::to_toml_defaults())
-        }
+        Commands::Config { .. } if !matches.args_present() => print(&config::to_toml_defaults()),
         Commands::Config { .. } => {
             let loaded = config::load(matches, host_name).map_err(refuse_all)?;
             loaded.warnings.iter().for_each(complain);
@@ -158,12 +155,9 @@ fn accept(config: &Config) -> Status {
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let accepted = crate::blocking::ask_within("accept", READ_TIMEOUT, move || state.accept());
     let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
-    let dir = config.agent.state_dir.as_deref().unwrap_or(Path::new(""));
-    let failed = |error| fail(format_args!("agent.state_dir {}: {error}", dir.display()));
-    accepted.map_err(failed)?;
-    print(
-        "The machine's remembered best values are dropped within a minute; faults with other evidence stay.\n",
-    )
+    let dir = config.agent.state_dir.clone().unwrap_or_default();
+    accepted.map_err(|error| fail(format_args!("agent.state_dir {dir:?}: {error}")))?;
+    print("Best values are forgotten within a minute; faults with other evidence stay.\n")
 }
 
 pub(super) fn host_name(root: &Path) -> Option<String> {

@@ -187,9 +187,9 @@ fn complaint(origin: Origin, key: &str, message: impl Into<String>) -> Complaint
 const COMMANDS: [&str; 2] = ["SELVAGE_SIDECAR_", "SELVAGE_PREFLIGHT_"];
 
 /// A warning about a variable with our prefix that is neither a setting nor one of `others`.
-fn unknown_variable(name: &str, others: &[String]) -> Option<Complaint> {
-    let known = settings().iter().map(|setting| &setting.env).chain(others);
-    let mut known = known.map(String::as_str);
+fn unknown_variable(name: &str, others: &[&str]) -> Option<Complaint> {
+    let known = settings().iter().map(|setting| setting.env.as_str());
+    let mut known = known.chain(others.iter().copied());
     if !name.starts_with("SELVAGE_") || is_foreign(name) || known.clone().any(|of| of == name) {
         return None;
     }
@@ -198,11 +198,10 @@ fn unknown_variable(name: &str, others: &[String]) -> Option<Complaint> {
 }
 
 /// Warnings for a command without settings, which reads the variables `own`.
-pub fn unknown_variables(own: &[String]) -> Vec<Complaint> {
+pub fn unknown_variables(own: &[&str]) -> Vec<Complaint> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names
-        .filter_map(|name| unknown_variable(&name, own))
-        .collect()
+    let unknown = |name: String| unknown_variable(&name, own);
+    names.filter_map(unknown).collect()
 }
 
 /// Variables with our prefix that are not settings: what Kubernetes sets for a Service called

@@ -73,11 +73,7 @@ impl AgentClient {
             let response = self.client.send(request).await;
             let response = response.map_err(|error| chain(&error))?;
             if response.status() != StatusCode::OK {
-                let hint = match response.status() {
-                    StatusCode::UNAUTHORIZED => "; serve.token_file must name the agent's token",
-                    _ => "",
-                };
-                return Err(format!("the answer is {}{hint}", response.status()));
+                return Err(format!("the answer is {}", response.status()));
             }
             let body = Limited::new(response.into_body(), LONGEST).collect().await;
             Ok(body.map_err(|error| error.to_string())?.to_bytes())

@@ -112,8 +112,10 @@ BREAKAGES = [
     (RULES, '"namespace", "$1", "exported_namespace"', '"namespace", "$1", "exported_name"', unit("boards")),
     (RULES, '"kind", "/", "namespace", "job"', '"kind", "/", "job"', unit("drift")),
     (RULES, " and cluster_kind_value:selvage_group_failing:ratio offset 3m", "", unit("fleet")),
-    (RULES, "          and on (cluster) cluster:selvage_nodes_lost:ratio offset 2m > 0.1\n", "", unit("fleet")),
-    (RULES, "          and on (cluster) cluster:selvage_agents_silent:ratio offset 1m > 0.1\n", "", unit("fleet")),
+    (RULES, "          and on (cluster) cluster:selvage_nodes_lost:ratio offset 2m > 0.1\n"
+     "          and on (cluster) sum by (cluster) (instance:selvage_node_lost:bool offset 2m) >= 3\n", "", unit("fleet")),
+    (RULES, "          and on (cluster) cluster:selvage_agents_silent:ratio offset 1m > 0.1\n"
+     "          and on (cluster) sum by (cluster) (instance:selvage_agent_silent:bool offset 1m) >= 3\n", "", unit("fleet")),
     (RULES, "for: 2m", "for: 4m", rules.generated),
     (CHECKS, "| `LinkDown` | failing |", "| `LinkDown` | failing (notice) |", rules.names),
     (CHECKS, "| `NeverUp` | unknown (notice) |", "| `NeverUp` | unknown (notice) | x | x | x |\n| `NewNotice` | unknown (notice) |",

@@ -4,7 +4,7 @@ export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LC
 
 # A step goes on with what the one before left.
 reset_guest() { :; }
-SCENARIO_LIMIT=300
+SCENARIO_LIMIT=890
 
 show_state() {
     systemctl --no-pager --full status selvage.service
