@@ -22,10 +22,9 @@ struct SavedJobs {
 pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<ResumeState> {
     let saved: SavedJobs = state.read(FILE)?;
     if saved.version != VERSION {
-        let version = saved.version;
         tracing::warn!(
             file = FILE,
-            version,
+            version = saved.version,
             "state file of another version ignored"
         );
         return None;

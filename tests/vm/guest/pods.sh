@@ -103,6 +103,8 @@ rdma_stream() {
     (pod_exec "$1" sh -c "renice -n 10 \$\$ >/dev/null; exec ibv_rc_pingpong -d rxeA -g $a -s 16384 -n 100000000 127.0.0.1 >/run/pod/$1/client 2>&1") &
 }
 
-listens() { grep -q "$(printf ' [0-9A-F]*:%04X .* 0A ' "$1")" /proc/net/tcp*; }
+# listens PORT [NET]: a socket of the network namespace whose /proc/PID/net this is; without it, of ours.
+listens() { grep -q "$(printf ' [0-9A-F]*:%04X .* 0A ' "$1")" "${2:-/proc/net}"/tcp* 2>/dev/null; }
 
-pod_listens() { grep -q ' [0-9A-F]*:4853 .* 0A ' "/proc/$(pod_pid "$1")/net/tcp"* 2>/dev/null; }
+# On ibv_rc_pingpong's own port.
+pod_listens() { listens 18515 "/proc/$(pod_pid "$1")/net"; }
