@@ -210,5 +210,4 @@ fn shared(reason: Reason, of: &[&Finding], key: String) -> Option<Finding> {
 }
 
 #[cfg(test)]
-#[path = "causes_tests.rs"]
 mod tests;

@@ -236,5 +236,4 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
 }
 
 #[cfg(test)]
-#[path = "congestion_tests.rs"]
 mod tests;

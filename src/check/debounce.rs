@@ -350,5 +350,4 @@ pub fn worst_first(findings: &mut [Finding]) {
 }
 
 #[cfg(test)]
-#[path = "debounce_tests.rs"]
 mod tests;

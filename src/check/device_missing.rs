@@ -490,5 +490,4 @@ fn dead_functions(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
 }
 
 #[cfg(test)]
-#[path = "device_missing_tests.rs"]
 mod tests;

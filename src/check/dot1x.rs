@@ -109,5 +109,4 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> 
 }
 
 #[cfg(test)]
-#[path = "dot1x_tests.rs"]
 mod tests;

@@ -177,5 +177,4 @@ fn judge_acs(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate>
 }
 
 #[cfg(test)]
-#[path = "gpudirect_check_tests.rs"]
 mod tests;

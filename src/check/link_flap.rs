@@ -46,6 +46,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 
 #[cfg(test)]
 mod tests {
+    mod history;
+
     use super::super::testing::{Node, tell};
     use super::*;
     use crate::check::roles::Role;
@@ -114,8 +116,3 @@ mod tests {
         assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkFlapping Degraded Notice"]);
     }
 }
-
-/// What flaps are counted from.
-#[cfg(test)]
-#[path = "link_flap_history_tests.rs"]
-mod history_tests;

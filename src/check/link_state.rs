@@ -494,5 +494,4 @@ fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
 }
 
 #[cfg(test)]
-#[path = "link_state_tests.rs"]
 mod tests;

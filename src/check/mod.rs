@@ -26,8 +26,6 @@ mod context;
 mod counter_saturated;
 pub mod debounce;
 pub(crate) mod device_missing;
-#[cfg(test)]
-mod docs_tests;
 mod dot1x;
 mod driver_reload;
 pub mod expected;
@@ -325,6 +323,8 @@ fn rank(candidate: &Candidate) -> (bool, Weight, Status) {
 
 #[cfg(test)]
 mod tests {
+    mod docs;
+
     use super::testing::{Node, device, gpu, key, link, nic};
     use super::*;
     use crate::observe::kernel::{KernelEvent, What, Xid};

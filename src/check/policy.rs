@@ -473,5 +473,4 @@ impl Policy {
 }
 
 #[cfg(test)]
-#[path = "policy_tests.rs"]
 mod tests;

@@ -109,5 +109,4 @@ fn say(counters: &Counters<'_, '_>, reason: Reason, rise: &Rise<'_>) -> Candidat
 }
 
 #[cfg(test)]
-#[path = "retransmission_tests.rs"]
 mod tests;

@@ -391,5 +391,4 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
 }
 
 #[cfg(test)]
-#[path = "roles_tests.rs"]
 mod tests;

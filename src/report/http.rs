@@ -478,7 +478,3 @@ async fn handshake(
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tls_auth_tests;
-#[cfg(test)]
-mod tls_tests;

@@ -137,12 +137,6 @@ pub fn runbook(book: &runbooks::Runbook) -> String {
 }
 
 #[cfg(test)]
-mod cluster_tests;
-#[cfg(test)]
-mod hostile_tests;
-#[cfg(test)]
-mod runbook_tests;
-#[cfg(test)]
 mod scan;
 #[cfg(test)]
 mod tests;

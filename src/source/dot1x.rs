@@ -107,5 +107,4 @@ fn malformed(detail: &str) -> Reading<Dot1xFacts> {
 }
 
 #[cfg(test)]
-#[path = "dot1x/tests.rs"]
 mod tests;

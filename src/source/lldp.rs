@@ -225,5 +225,4 @@ fn printable(text: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "lldp/tests.rs"]
 mod tests;

@@ -543,5 +543,4 @@ fn a_dgx_without_a_single_nic_on_its_bus() {
     }
 }
 
-#[path = "gone_tests.rs"]
 mod gone;

@@ -104,5 +104,4 @@ fn links<'a>(
 }
 
 #[cfg(test)]
-#[path = "vfs_tests.rs"]
 mod tests;

@@ -76,6 +76,4 @@ pub fn judge(
 }
 
 #[cfg(test)]
-mod reliability_tests;
-#[cfg(test)]
 mod tests;

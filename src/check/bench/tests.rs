@@ -1,5 +1,7 @@
 //! Figures marked "real" are typed from outputs that people posted; the others are made up.
 
+mod reliability;
+
 use super::*;
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Measurement, RailKind, Rails, Rank, Row, Run};

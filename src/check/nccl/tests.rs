@@ -4,9 +4,7 @@ use super::*;
 use crate::observe::nccl::log::Limits;
 use crate::source::nccl::Reader;
 
-#[path = "cause_tests.rs"]
 mod causes;
-#[path = "context_tests.rs"]
 mod context;
 
 pub(super) fn log(lines: &str) -> NcclLog {

@@ -1,3 +1,6 @@
+mod tls;
+mod tls_auth;
+
 use super::*;
 use crate::check::Status;
 use crate::check::nccl::{Fallback, JobContext, judge};

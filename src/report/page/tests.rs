@@ -1,3 +1,7 @@
+mod cluster;
+mod hostile;
+mod runbook;
+
 use super::scan::{Scanned, scan};
 use super::*;
 use crate::check::{self, Finding, Status, Weight};

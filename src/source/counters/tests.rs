@@ -268,7 +268,7 @@ fn named_by_checks() -> Vec<String> {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.to_string_lossy();
-        let is_code = name.ends_with(".rs") && !name.ends_with("_tests.rs");
+        let is_code = name.ends_with(".rs") && !name.ends_with("tests.rs");
         if !is_code && !name.ends_with("counters.toml") {
             continue;
         }

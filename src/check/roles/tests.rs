@@ -16,7 +16,6 @@ fn roles(snapshot: &Snapshot, history: &History, overrides: &RoleOverrides) -> R
     assign_roles(snapshot, &history, (overrides, ShapeSays::default()))
 }
 
-#[path = "roles_machines_tests.rs"]
 mod machines;
 
 use machines::*;
@@ -183,9 +182,7 @@ fn proof_counts_what_is_here_and_was_read() {
     );
 }
 
-#[path = "roles_front_end_tests.rs"]
 mod front_end;
-#[path = "roles_odd_tests.rs"]
 mod odd;
 
 #[test]

@@ -1,8 +1,7 @@
 //! The server's bounds hold over TLS, and nothing is said outside it.
 
-use super::tests::{PATIENCE, hasty};
-use super::tls_auth_tests::pki::{Authority, Client, ask};
-use super::tls_auth_tests::{Secret, serve_secret, tls};
+use super::tls_auth::pki::{Authority, Client, ask};
+use super::tls_auth::{Secret, serve_secret, tls};
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

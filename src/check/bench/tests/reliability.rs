@@ -1,6 +1,5 @@
 //! Numbers that look good and are not known to be.
 
-use super::tests::{judged, log, rails, run};
 use super::*;
 use crate::check::nccl::{Fallback, Network};
 use crate::observe::bench::{Collective as C, Measurement, Run};

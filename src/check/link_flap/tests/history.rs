@@ -1,4 +1,6 @@
-use super::super::testing::{Node, device, key, link};
+//! What flaps are counted from.
+
+use crate::check::testing::{Node, device, key, link};
 use crate::observe::history::{History, Memory};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};

@@ -1,6 +1,6 @@
 //! What the page tells of the cluster: the taint, and what is still to be written.
 
-use super::tests::{page, page_with, text, words};
+use super::{page, page_with, text, words};
 use crate::observe::rdma::LinkLayer;
 use crate::report::cluster::ClusterStatus;
 use crate::report::testing::{broken, node};

@@ -1,6 +1,5 @@
 //! Reports full of hostile text.
 
-use super::scan::scan;
 use super::*;
 use crate::check::nccl::{EvidenceLine, Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_daemon::DaemonTrouble;

@@ -1,7 +1,7 @@
 //! Every runbook as a page.
 
-use super::runbook as encode;
-use super::scan::scan;
+use super::super::runbook as encode;
+use super::super::scan::scan;
 use crate::report::runbooks::{self, RUNBOOKS, Runbook};
 
 fn all() -> Vec<Runbook> {

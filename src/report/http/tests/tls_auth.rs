@@ -1,7 +1,6 @@
 //! Real handshakes over loopback: who gets what, and what a change of the files does.
 
-use super::tests::{Server, start_guarded};
-use super::tls_auth::Files;
+use super::super::tls_auth::Files;
 use super::*;
 use crate::report::testing::empty;
 use pki::{Authority, Client, Leaf, ask};
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio_rustls::rustls::version;
 
-#[path = "../../../tests/support/pki.rs"]
+#[path = "../../../../tests/support/pki.rs"]
 pub(super) mod pki;
 
 /// Files as Kubernetes lays a Secret out: each a link through `..data`, which is swapped.
