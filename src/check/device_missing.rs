@@ -39,7 +39,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// Ready rests on which GPUs and NICs are on the bus. A machine without a bus is told by its devices,
+/// Ready rests on which GPUs and NICs are on the bus. A machine without a bus is identified by its devices,
 /// none of which has an address.
 fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
     let was_read = context.snapshot.pci.is_some();

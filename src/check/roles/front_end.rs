@@ -135,9 +135,9 @@ fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
         |of: &&Port<'_>| of.make() == port.make() && of.device.function == port.device.function;
     let like: Vec<_> = ports.iter().filter(is_like).collect();
     let gpus = port.seen.distances.keys();
-    let beside = |gpu: &String| like.iter().filter(|of| near(of, gpu)).count();
-    let usual = most_common(gpus.clone().map(beside));
+    let nearby = |gpu: &String| like.iter().filter(|of| near(of, gpu)).count();
+    let usual = most_common(gpus.clone().map(nearby));
     let mut own = gpus.filter(|gpu| near(port, gpu));
     let is_direct = port.route() == port.port.netdev.as_deref();
-    is_direct && like.len() >= MAJORITY && own.any(|gpu| Some(beside(gpu)) <= usual)
+    is_direct && like.len() >= MAJORITY && own.any(|gpu| Some(nearby(gpu)) <= usual)
 }
