@@ -4,8 +4,8 @@
 use crate::check::allocatable;
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::gpudirect::GpuDirectVerdict;
+use crate::check::job_verdicts::Jobs;
 use crate::check::link_state::{self, needs_manager};
-use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings, Profile};
 use crate::check::roles::{self, RoleFacts, RoleOverrides};

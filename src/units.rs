@@ -156,6 +156,11 @@ impl Millis {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// Time between two moments, whichever is earlier.
+    pub fn apart(self, other: Millis) -> Duration {
+        self.since(other).max(other.since(self))
+    }
+
     /// This moment moved back by `by`; stops at zero.
     pub fn minus(self, by: Duration) -> Millis {
         Millis(self.0.saturating_sub(millis(by)))

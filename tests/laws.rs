@@ -13,8 +13,8 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use selvage::check::Because;
 use selvage::check::debounce::Hysteresis;
-use selvage::check::expected::Because;
 use selvage::check::policy::LosslessExpectation;
 use selvage::check::profile::PlatformSettings;
 use selvage::check::roles::{Role, RoleOverrides};

@@ -160,27 +160,15 @@ fn data_moves_down_only() {
             return;
         };
         // Tests may look up: they compare a layer with what stands on it.
-        if relative.to_string_lossy().ends_with("tests.rs") {
+        let file = module_of(relative);
+        if is_test(&file) {
             return;
         }
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for (number, line) in code.lines().enumerate() {
-            if line.trim_start().starts_with("//") {
-                continue;
-            }
-            for (at, _) in line.match_indices("crate::") {
-                let rest = &line[at + "crate::".len()..];
-                let used: String = rest
-                    .chars()
-                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
-                    .collect();
-                if used != module && !allowed.contains(&used.as_str()) {
-                    wrong.push(format!(
-                        "{}:{}: {module} may not use {used}",
-                        path.display(),
-                        number + 1
-                    ));
-                }
+        for used in paths(&file, &product_code(text)) {
+            let room = used.split('/').next().unwrap_or_default();
+            let is_room = ALLOWED.iter().any(|(name, _)| *name == room) || FREE.contains(&room);
+            if is_room && room != module && !allowed.contains(&room) {
+                wrong.push(format!("{}: {module} may not use {used}", path.display()));
             }
         }
     });
@@ -229,83 +217,171 @@ fn subjects_do_not_use_each_other() {
 }
 
 /// Which subjects each subject uses. A subject is a file directly in a room, with the directory of
-/// its name: `check/link_state`.
+/// its name: `check/link_state`. A room's `mod.rs` lists its files and is none.
 fn subjects() -> BTreeMap<String, BTreeSet<String>> {
     let mut files = BTreeMap::new();
     visit(Path::new("src"), &mut |path, text| {
-        let path = path.strip_prefix("src").unwrap().to_string_lossy();
-        let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
-        if !module.contains("test") {
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            files.insert(module.to_string(), code.to_string());
+        let module = module_of(path.strip_prefix("src").unwrap());
+        if !is_test(&module) {
+            files.insert(module, product_code(text));
         }
     });
+    let imports: BTreeMap<&String, Vec<String>> = (files.iter())
+        .map(|(module, code)| (module, paths(module, code)))
+        .collect();
+    // The file that defines what a path names: names that a file takes from another lead there.
+    let defining = |path: &str| {
+        let mut path = path.to_string();
+        for _ in 0..8 {
+            let mut file = path.as_str();
+            while !files.contains_key(file) {
+                file = file.rsplit_once('/')?.0;
+            }
+            let name = path[file.len()..].trim_start_matches('/').split('/').next();
+            let leads_to = |other: &&String| {
+                other.rsplit_once('/').map(|(_, last)| last) == name && **other != path
+            };
+            let imports = imports.get(&file.to_string());
+            match imports.and_then(|all| all.iter().find(leads_to)) {
+                Some(other) => path = other.clone(),
+                None => return Some(file.to_string()),
+            }
+        }
+        None
+    };
     let subject = |module: &str| -> String {
         let parts: Vec<&str> = module.split('/').take(2).collect();
         parts.join("/")
     };
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (module, code) in &files {
+    for (module, imported) in &imports {
         let this = subject(module);
         let used = uses.entry(this.clone()).or_default();
-        for path in paths(module, code) {
-            let mut path = path.as_str();
-            while !files.contains_key(path) {
-                let Some((shorter, _)) = path.rsplit_once('/') else {
-                    break;
-                };
-                path = shorter;
-            }
-            let other = subject(path);
-            let wiring = FREE.contains(&this.split('/').next().unwrap_or_default());
-            if other != this && other.contains('/') && files.contains_key(path) && !wiring {
-                used.insert(other);
-            }
+        let wiring = FREE.contains(&this.split('/').next().unwrap_or_default());
+        if wiring || !this.contains('/') {
+            continue;
         }
+        let others = imported.iter().filter_map(|path| defining(path));
+        let others = others.map(|file| subject(&file));
+        used.extend(others.filter(|other| *other != this && other.contains('/')));
     }
     uses
 }
 
-/// Paths below `crate` that a file names, `super` resolved and groups taken apart one level.
+#[test]
+fn names_that_a_room_passes_on_lead_to_their_file() {
+    let uses = subjects();
+    let uses = |from: &str, to: &str| uses[from].contains(to);
+    assert!(
+        uses("check/link_state", "check/context"),
+        "by `super::Context`"
+    );
+    assert!(uses("check/link_state", "check/expected"));
+    assert!(
+        uses("check/link_state", "check/finding"),
+        "by `super::Candidate`"
+    );
+    assert!(!uses("check/finding", "check/context"));
+}
+
+/// `check/link_state` of `check/link_state.rs`, `check` of `check/mod.rs`.
+fn module_of(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    path.trim_end_matches(".rs")
+        .trim_end_matches("/mod")
+        .to_string()
+}
+
+fn is_test(module: &str) -> bool {
+    module
+        .split('/')
+        .any(|part| ["tests", "testing"].contains(&part))
+}
+
+/// Without comments and what is compiled for tests only.
+fn product_code(text: &str) -> String {
+    let mut code = String::new();
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    while let Some(line) = lines.next() {
+        if line != "#[cfg(test)]" {
+            code = code + line + "\n";
+            continue;
+        }
+        // An item of one line goes; a module of tests is the end of its file.
+        let item = lines.find(|line| !line.starts_with("#["));
+        if !item.is_some_and(|item| item.ends_with(';')) {
+            break;
+        }
+    }
+    code
+}
+
+/// Paths that a file names, as files are: `check/context/Context`.
 fn paths(module: &str, code: &str) -> Vec<String> {
-    let code: Vec<&str> = (code.lines())
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect();
-    let code = code.join("\n");
     let mut found = Vec::new();
-    for root in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(root) {
-            if code[..at].ends_with("super::") {
-                continue;
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let item = line.trim_start();
+        let item = ["pub ", "pub(crate) ", "pub(super) "]
+            .iter()
+            .find_map(|p| item.strip_prefix(p))
+            .unwrap_or(item);
+        if let Some(tree) = item.strip_prefix("use ") {
+            let mut tree = tree.to_string();
+            while !tree.ends_with(';') {
+                tree += lines.next().unwrap_or(";").trim();
             }
-            let mut rest = &code[at..];
-            let mut base: Vec<&str> = Vec::new();
-            if root == "super::" {
-                base = module.split('/').collect();
-            } else {
-                rest = &rest["crate::".len()..];
+            expand("", tree.trim_end_matches(';'), &mut found);
+        } else {
+            let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "_:".contains(c)));
+            let is_path = |word: &&str| word.starts_with("crate::") || word.starts_with("super::");
+            found.extend(words.filter(is_path).map(str::to_string));
+        }
+    }
+    found.iter().map(|path| absolute(module, path)).collect()
+}
+
+/// Takes `a::{b, c::{d, e}}` apart.
+fn expand(prefix: &str, tree: &str, found: &mut Vec<String>) {
+    let mut depth = 0;
+    let parts = tree.split(|c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    for part in parts.map(str::trim).filter(|part| !part.is_empty()) {
+        match part.split_once("::{") {
+            Some((base, group)) if !base.contains(',') => {
+                let group = group.strip_suffix('}').unwrap_or(group);
+                expand(&format!("{prefix}{base}::"), group, found);
             }
-            while let Some(shorter) = rest.strip_prefix("super::") {
-                base.pop();
-                rest = shorter;
-            }
-            let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-            let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
-            let (path, after) = rest.split_at(end);
-            let base = base.iter().copied().chain(path.split("::"));
-            let prefix: Vec<&str> = base.filter(|part| !part.is_empty()).collect();
-            let prefix = prefix.join("/");
-            match after.strip_prefix('{') {
-                Some(group) => {
-                    let group = group.split(';').next().unwrap_or_default();
-                    let names = group.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-                    found.extend(names.map(|name| format!("{prefix}/{name}")));
-                }
-                None => found.push(prefix),
+            _ => {
+                let name = part.split(" as ").next().unwrap_or_default();
+                found.push(
+                    format!("{prefix}{name}")
+                        .trim_end_matches("::self")
+                        .trim_end_matches("::*")
+                        .to_string(),
+                );
             }
         }
     }
-    found
+}
+
+/// A path of a module's, from the crate's root; what begins with a name may be a module below.
+fn absolute(module: &str, path: &str) -> String {
+    let mut base: Vec<&str> = module.split('/').collect();
+    let mut parts: Vec<&str> = path.split("::").filter(|part| !part.is_empty()).collect();
+    if parts.first() == Some(&"crate") {
+        (base, parts) = (Vec::new(), parts.split_off(1));
+    }
+    while parts.first() == Some(&"super") {
+        base.pop();
+        parts.remove(0);
+    }
+    base.extend(parts);
+    base.join("/")
 }
 
 fn visit(dir: &Path, f: &mut impl FnMut(&Path, &str)) {

@@ -2,7 +2,7 @@
 //! one line with one remedy; what follows from it is listed below it, and counts for the verdict as before.
 
 use super::debounce::worst_first;
-use super::{Finding, Reason, ReasonDoc, Status, Weight, apart};
+use super::{Finding, Reason, ReasonDoc, Status, Weight};
 use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
 use serde::Deserialize;
@@ -135,7 +135,7 @@ fn cause(
                     && other.weight >= finding.weight
                     && elsewhere.shares(place, rule.scope)
                     && (rule.scope != Scope::Moment
-                        || apart(finding.since, other.since) <= SAME_EVENT_WINDOW)
+                        || finding.since.apart(other.since) <= SAME_EVENT_WINDOW)
             })
         })
     })

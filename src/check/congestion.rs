@@ -1,5 +1,6 @@
 //! Pause, drops, congestion notifications, and whether RoCE runs on a priority with flow control.
 
+use super::link_state::unseen_on_rails;
 use super::pfc::{self, dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
 use super::rising::{Counters, Rise, counters_of};
@@ -50,7 +51,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
     }
     let by_settings = ["PfcNotEnabled", "RoceOnLossyPriority"];
-    found.extend(context.unseen_on_rails(&by_settings, |rail| {
+    found.extend(unseen_on_rails(context, &by_settings, |rail| {
         let settings = (rail.port.netdev.as_ref()).and_then(|name| context.snapshot.dcb.get(name));
         let untold = match settings.map(|settings| &settings.value) {
             Some(Reading::Value(settings)) => settings.pfc_enabled.is_none(),

@@ -1,13 +1,11 @@
 //! What every check is given, and the questions that several checks ask.
 
-use super::expected::{Because, Expected};
 use super::gpudirect::{self, GpuDirectVerdict};
-use super::link_state::is_spare;
-use super::nccl_jobs::Jobs;
+use super::job_verdicts::Jobs;
 use super::policy::{Limit, Policy};
 use super::port::PortView;
 use super::profile::Profile;
-use super::{Action, Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight};
+use super::{Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::History;
 use crate::observe::netdev::NetdevFacts;
@@ -19,7 +17,6 @@ use crate::observe::track::{Increase, Track, Window};
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// Checks of links, whose messages name the switch's port: what to look at next.
 const LINK_CHECKS: &[&str] = &["link_state", "link_flap", "link_rate", "link_errors"];
@@ -73,7 +70,8 @@ impl<'a> Context<'a> {
             ports: ports.map(|port| port.with_past(history)).collect(),
             gpudirect_verdict: Rc::default(),
         };
-        context.gpudirect_verdict = Rc::new(gpudirect::verdict(&context));
+        let (facts, pci) = (context.gpudirect(), context.pci());
+        context.gpudirect_verdict = Rc::new(gpudirect::verdict(facts, pci, &context.ports));
         context
     }
 
@@ -115,23 +113,6 @@ impl<'a> Context<'a> {
             unseen: true,
             ..self.candidate(reason, (key, ""), "")
         }
-    }
-
-    /// The same of these reasons on each rail of which it cannot be read. A link that is down mends
-    /// nothing: what only a rail that is up shows is unread then.
-    pub fn unseen_on_rails(
-        &self,
-        reasons: &[Reason],
-        is_unread: impl Fn(&PortView<'_>) -> bool,
-    ) -> Vec<Candidate> {
-        let mut unseen = Vec::new();
-        // What a spare had no longer counts once it is unplugged.
-        let wanted = |rail: &PortView<'_>| !is_spare(self, rail);
-        for rail in self.rails().filter(|rail| is_unread(rail) && wanted(rail)) {
-            let of = |reason: &Reason| self.unseen(reason, rail.key.to_string());
-            unseen.extend(reasons.iter().map(of));
-        }
-        unseen
     }
 
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
@@ -271,43 +252,6 @@ impl<'a> Context<'a> {
     pub fn device_name(&self, key: &DeviceKey) -> String {
         let seen = self.history.devices.get(key);
         seen.map_or_else(|| key.to_string(), |seen| seen.name.clone())
-    }
-}
-
-impl Candidate {
-    /// With one more thing seen; nothing is added where it is `None`.
-    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
-        let value = value.into();
-        if !value.is_null() {
-            self.evidence.insert(name.to_string(), value);
-        }
-        self
-    }
-
-    /// With what was expected, and where that is known from.
-    pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Because) -> Self {
-        let value = value.into();
-        self.expected = Some(Expected { value, because });
-        self
-    }
-
-    /// With another remedy than the reason's own, and its first step.
-    pub fn fix(mut self, action: Action, remedy: impl Into<String>) -> Self {
-        self.action = action;
-        self.remedy = remedy.into();
-        self
-    }
-
-    /// With another weight than the reason's own.
-    pub fn weighing(mut self, weight: Weight) -> Self {
-        self.weight = weight;
-        self
-    }
-
-    /// With something to look for first, time-wise.
-    pub fn raised_after(mut self, raise_after: Duration) -> Self {
-        self.timing.raise_after = raise_after;
-        self
     }
 }
 

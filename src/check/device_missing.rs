@@ -1,9 +1,9 @@
 //! Rails and GPUs that are gone.
 
+use super::Because;
 use super::debounce::WHOLE_NODE;
 use super::expected::{
-    Attribute, BUT_PEERS, Because, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP,
-    is_driven,
+    Attribute, BUT_PEERS, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP, is_driven,
 };
 use super::nic_kernel::{has_failed, is_resetting};
 use super::profile::{Profile, Sure};

@@ -10,26 +10,11 @@
 //!
 //! All of them are numbers of which more is better, but those that rails merely share.
 
-use super::{Candidate, Context, PortView, Reason, Weight, peers};
+use super::{Because, Candidate, Context, PortView, Reason, Weight, peers};
 use crate::check::profile::{Profile, Sure};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::remembered::{LINK_LAYER, Seen};
-use serde::Serialize;
-
-/// Where an expectation comes from, in the order in which the sources are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// The operator's settings.
-    Configured,
-    /// The table of known machines.
-    Shape,
-    /// What this machine was earlier, also before a reboot.
-    Remembered,
-    /// The rails alike on this node.
-    Peers,
-}
 
 /// A rail that was up, in the memory.
 pub const UP: &str = "up";
@@ -40,15 +25,6 @@ pub const RAIL: &str = "rail";
 pub const GPUS: &str = "gpus";
 /// A GPU that its driver had bound, in the memory.
 pub const DRIVEN: &str = "driven";
-
-/// What was expected of the subject of a finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Expected {
-    /// Number or name, in the unit of the evidence.
-    pub value: serde_json::Value,
-    /// Where it is known from.
-    pub because: Because,
-}
 
 /// Sources, each with the reason for falling short of it.
 pub type Reasons = &'static [(&'static [Because], Reason)];

@@ -1,6 +1,7 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
+use super::link_state::unseen_on_rails;
 use super::{Candidate, Context, PortView, Reason};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
@@ -72,7 +73,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let judged = rails.filter_map(|rail| judge(context, rail, &kinds));
     let mut found: Vec<Candidate> = judged.collect();
     let by_addresses = ["GidLost", "NoRoceV2Gid", "OnlyLinkLocalGid"];
-    found.extend(context.unseen_on_rails(&by_addresses, |rail| {
+    found.extend(unseen_on_rails(context, &by_addresses, |rail| {
         let in_part = |table: &GidTable| !table.complete && best_of_v2(table) < 2;
         let unread = rail.netdev.is_none() || table(context, rail).is_none_or(in_part);
         rail.is_roce() && rail.port.netdev.is_some() && (unread || !rail.is_active())

@@ -1,8 +1,8 @@
 //! Which path GPUDirect RDMA can take on this node, and why.
 
-use super::Context;
+use super::PortView;
 use crate::observe::gpudirect::GpuDirectFacts;
-use crate::observe::pci::{DATA_DIRECT, PciFacts};
+use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::settings_macro::words;
@@ -216,22 +216,25 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
 }
 
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
-pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
-    let Some(facts) = context.gpudirect() else {
+pub(super) fn verdict(
+    facts: Option<&GpuDirectFacts>,
+    pci: Option<&PciFacts>,
+    ports: &[PortView<'_>],
+) -> GpuDirectVerdict {
+    let Some(facts) = facts else {
         return GpuDirectVerdict::of(Path::Unknown, "the GPU driver's files were not read");
     };
-    let mut gpus = (context.pci().into_iter()).flat_map(PciFacts::gpu_functions);
-    let has_nvidias = gpus.any(|(_, gpu)| gpu.id.starts_with("10de:"));
-    if driver_loaded(facts) == Some(false) && !context.gpus().is_empty() && !has_nvidias {
+    let gpus: Vec<_> = pci.into_iter().flat_map(PciFacts::gpu_functions).collect();
+    let is_nvidias = |(_, gpu): &(_, &PciFunction)| gpu.id.starts_with("10de:");
+    if driver_loaded(facts) == Some(false) && !gpus.is_empty() && !gpus.iter().any(is_nvidias) {
         let others = "the GPUs are not NVIDIA's; of others' drivers no file is read";
         return GpuDirectVerdict::of(Path::Unknown, others);
     }
-    let ports = context.ports();
     let any_rail = ports.iter().any(|port| port.rail);
     let judged = ports.iter().filter(|port| port.rail || !any_rail);
     let devices: Vec<&RdmaDevice> = judged.map(|port| port.device).collect();
     let verdict = judge_path(facts, &devices);
-    match (verdict.path, falls_back(context, facts, &devices)) {
+    match (verdict.path, falls_back(pci, facts, &devices)) {
         (Path::Dmabuf, Some(why)) => GpuDirectVerdict::of(Path::Unknown, why),
         _ => verdict,
     }
@@ -242,11 +245,11 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
 /// NVIDIA's open modules): 570 and 575 take any value but 0, 580 to 594 take 1, 595 takes none. A NIC with
 /// Data Direct reaches the GPU through a function in its group.
 fn falls_back(
-    context: &Context<'_>,
+    pci: Option<&PciFacts>,
     facts: &GpuDirectFacts,
     devices: &[&RdmaDevice],
 ) -> Option<String> {
-    let pci = context.pci()?;
+    let pci = pci?;
     if facts.arch.as_deref() != Some("aarch64") || !is_grace(facts, pci) {
         return None;
     }
@@ -447,10 +450,11 @@ mod tests {
             });
             facts.topology_override = value.map_or(Reading::Absent, Reading::Value);
         });
-        let verdict = verdict(&node.context());
+        let context = node.context();
+        let verdict = &context.gpudirect_verdict;
         match verdict.path {
             Path::Dmabuf => None,
-            Path::Unknown => verdict.why.into_iter().next(),
+            Path::Unknown => verdict.why.first().cloned(),
             other => panic!("{other:?} {:?}", verdict.why),
         }
     }

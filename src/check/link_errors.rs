@@ -1,6 +1,6 @@
 //! Errors on the wire.
 
-use super::expected::Because;
+use super::Because;
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
 use super::{Candidate, Context, PortView};

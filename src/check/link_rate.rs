@@ -1,6 +1,8 @@
 //! Rails that run slower than they should.
 
-use super::expected::{Because, OfRails, Row, Sources, row};
+use super::Because;
+use super::expected::{OfRails, Row, Sources, row};
+use super::link_state::unseen_on_rails;
 use super::{Candidate, Context, PortView, Weight, peers};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
@@ -47,7 +49,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         "LaneWidthReduced",
         "RateBelowBest",
     ];
-    found.extend(context.unseen_on_rails(&slow, |rail| {
+    found.extend(unseen_on_rails(context, &slow, |rail| {
         rail.may_be_linked() && rail.judged_rate().is_none()
     }));
     found

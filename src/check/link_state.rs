@@ -1,8 +1,9 @@
 //! Whether each port's link is up.
 
+use super::Because;
 use super::dot1x;
 use super::expected::{
-    Attribute, BUT_PEERS, Because, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources, UP, majority,
+    Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources, UP, majority,
     remembered,
 };
 use super::nic_kernel::is_resetting;
@@ -36,9 +37,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
     let of_rails_up = ["NoLid", "NoUverbs", dot1x::REASON];
-    found.extend(context.unseen_on_rails(&of_rails_up, |rail| !rail.is_active()));
-    found.extend(context.unseen_on_rails(&[dot1x::REASON], |rail| dot1x::is_unread(context, rail)));
-    found.extend(context.unseen_on_rails(&["NoUverbs"], |rail| {
+    found.extend(unseen_on_rails(context, &of_rails_up, |rail| {
+        !rail.is_active()
+    }));
+    found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
+        dot1x::is_unread(context, rail)
+    }));
+    found.extend(unseen_on_rails(context, &["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable
     }));
@@ -362,8 +367,25 @@ fn all_use_another_port(context: &Context<'_>, port: &PortView<'_>) -> bool {
     alike.len() >= 2 && none_up && alike.into_iter().all(|has_other| has_other)
 }
 
+/// What was believed of these reasons stands on each rail of which it cannot be read. A link that is down
+/// mends nothing: what only a rail that is up shows is unread then.
+pub(super) fn unseen_on_rails(
+    context: &Context<'_>,
+    reasons: &[Reason],
+    is_unread: impl Fn(&PortView<'_>) -> bool,
+) -> Vec<Candidate> {
+    let mut unseen = Vec::new();
+    // What a spare had no longer counts once it is unplugged.
+    let wanted = |rail: &PortView<'_>| !is_spare(context, rail);
+    for rail in (context.rails()).filter(|rail| is_unread(rail) && wanted(rail)) {
+        let of = |reason: &Reason| context.unseen(reason, rail.key.to_string());
+        unseen.extend(reasons.iter().map(of));
+    }
+    unseen
+}
+
 /// Whether a port that is down is one more than are configured, or than machines of the shape have.
-pub(super) fn is_spare(context: &Context<'_>, port: &PortView<'_>) -> bool {
+fn is_spare(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let shape = context.profile.and_then(Profile::sure_rails);
     let counted = context.policy.expect.rails.is_some() || shape.is_some();
     let down = port.state().is_some_and(|state| !state.is_up());

@@ -29,11 +29,13 @@ pub(crate) mod device_missing;
 mod dot1x;
 mod driver_reload;
 pub mod expected;
+mod finding;
 mod gds;
 mod gid_table;
 pub mod gpudirect;
 mod gpudirect_check;
 mod ip_routing;
+pub mod job_verdicts;
 mod link_errors;
 mod link_flap;
 mod link_rate;
@@ -60,6 +62,7 @@ mod retransmission;
 mod rising;
 pub mod roles;
 mod source_health;
+pub mod suspect;
 mod sxid;
 mod xid;
 pub mod xid_codes;
@@ -69,155 +72,14 @@ pub mod xid_seen;
 pub(crate) mod testing;
 
 pub use context::Context;
+pub use finding::{
+    Action, Because, Candidate, Expected, Finding, PASSES_WITHIN, Reason, Status, Timing, Weight,
+};
 pub use policy::Policy;
 pub use port::PortView;
 pub use reason_docs::{ReasonDoc, verdict_docs};
 
-use crate::units::Millis;
 use profile::{CLOUD_CABLES, Profile};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// Evidence of a failing finding that a planned event shows, too, and its end within so many seconds:
-/// no taint before. A NIC that was reset without a word of its driver.
-pub const PASSES_WITHIN: &str = "passes_within_s";
-
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// The sources cannot tell.
-    #[default]
-    Unknown,
-    /// It works with less.
-    Degraded,
-    /// The evidence proves that the subject does not work.
-    Failing,
-}
-
-/// Whether a finding moves the node's verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Weight {
-    /// Shown, exported, but the verdict does not move: a storage port is down, a counter is blind.
-    Notice,
-    /// Counts: failing makes the node unready, degraded makes it degraded, unknown makes it unknown.
-    #[default]
-    Verdict,
-}
-
-impl Status {
-    /// As findings are listed.
-    pub const WORST_FIRST: [Status; 3] = [Status::Failing, Status::Unknown, Status::Degraded];
-}
-
-impl Weight {
-    /// A verdict where it counts, else a notice.
-    pub fn counting_if(counts: bool) -> Self {
-        match counts {
-            true => Weight::Verdict,
-            false => Weight::Notice,
-        }
-    }
-}
-
-/// The first step of a remedy, for machines that repair nodes: one of a fixed list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// Nothing on this node: the cause lies elsewhere, or it passes.
-    #[default]
-    None,
-    /// Clean and reseat the cable or module.
-    ReseatCable,
-    /// Replace the cable or module.
-    ReplaceCable,
-    /// Look at the switch port at the other end, and at the path behind it.
-    CheckSwitchPort,
-    /// Reset the NIC or GPU, once no job uses it.
-    ResetDevice,
-    /// Load the driver or module, or load it again.
-    ReloadDriver,
-    /// Drain the node and reboot it.
-    Reboot,
-    /// Drain the node and cut its power: a warm reboot is not enough.
-    PowerCycle,
-    /// Replace the network card.
-    ReplaceNic,
-    /// Replace the GPU.
-    ReplaceGpu,
-    /// Change a setting: of the node, the cluster, the subnet manager or this agent.
-    FixConfiguration,
-    /// Have the machine examined by those who own it: the cloud, or the staff of the data centre.
-    CallProvider,
-}
-
-/// How far two moments are apart.
-fn apart(a: Millis, b: Millis) -> Duration {
-    a.since(b).max(b.since(a))
-}
-
-/// How long to look before believing, as the debounce machine takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Timing {
-    /// Must stand this long before it is raised.
-    pub raise_after: Duration,
-    /// Must be gone this long before it is cleared.
-    pub clear_after: Duration,
-}
-
-/// A reason's name in CamelCase, out of `checks.toml`: `LinkDown`.
-pub type Reason = &'static str;
-
-/// What a check says of this moment, before any waiting; and the same once it has been believed.
-#[must_use]
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Finding {
-    /// The check's id, such as `link_state`.
-    pub check: &'static str,
-    /// Identity of what it is about, stable over renames: a port key, a PCI slot, a module.
-    pub key: String,
-    /// The same for people and labels: `mlx5_3/1`, `0000:17:00`.
-    pub subject: String,
-    /// Severity; a candidate's, before the debounce machine believes it.
-    pub status: Status,
-    /// Whether it moves the verdict.
-    pub weight: Weight,
-    /// Reason out of the check's closed list; alerts select by it.
-    pub reason: Reason,
-    /// First moment at which it was seen in this stretch; zero until it is believed.
-    #[serde(skip)]
-    pub since: Millis,
-    /// One sentence: what is so.
-    pub message: String,
-    /// First action for the operator, in one or two sentences.
-    pub remedy: String,
-    /// The same for machines.
-    pub action: Action,
-    /// What was seen: name to value, few and bounded, JSON scalars.
-    pub evidence: BTreeMap<String, serde_json::Value>,
-    /// What was expected and why, where something was.
-    pub expected: Option<expected::Expected>,
-    /// [`Finding::id`] of the finding that this one follows from.
-    pub caused_by: Option<String>,
-    /// How long to look before it is believed.
-    #[serde(skip)]
-    pub timing: Timing,
-    /// Whether it is so cannot be told: what was believed of it stands, and nothing is shown.
-    #[serde(skip)]
-    pub unseen: bool,
-}
-
-/// A finding that has not been believed.
-pub type Candidate = Finding;
-
-impl Finding {
-    /// Stable name of a finding as long as it stands.
-    pub fn id(&self) -> String {
-        format!("{}:{}:{}", self.check, self.key, self.reason)
-    }
-}
 
 /// A row of [`CHECKS`]: identity, documentation and the judging function.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! Whether RoCE rails carry packets of the same size.
 
 use super::expected::{PAST_AND_PEERS, Row, row};
+use super::link_state::unseen_on_rails;
 use super::{Candidate, Context, PortView};
 
 check!(mtu, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = ROCE_MTU.of_rails(context).judge_all();
-    found.extend(context.unseen_on_rails(&["MtuReduced"], |rail| {
+    found.extend(unseen_on_rails(context, &["MtuReduced"], |rail| {
         rail.is_roce() && mtu(context, rail).is_none()
     }));
     found

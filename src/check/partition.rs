@@ -1,6 +1,7 @@
 //! Whether InfiniBand rails are in a partition that programs can use.
 
 use super::expected::{Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
+use super::link_state::unseen_on_rails;
 use super::peers::alike;
 use super::{Candidate, Context, PortView, Weight};
 use crate::observe::rdma::Function;
@@ -60,9 +61,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         })
         .collect();
     let of_keys = ["NoPartition", "PartitionLimited"];
-    found.extend(
-        context.unseen_on_rails(&of_keys, |rail| rail.is_infiniband() && key(rail).is_none()),
-    );
+    found.extend(unseen_on_rails(context, &of_keys, |rail| {
+        rail.is_infiniband() && key(rail).is_none()
+    }));
     PARTITION.judge_others(context, |_| true, &mut found);
     let rights: Vec<u64> = rights
         .values

@@ -2,6 +2,7 @@
 
 use super::debounce::WHOLE_NODE;
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
+use super::link_state::unseen_on_rails;
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight};
@@ -179,7 +180,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let paths = PATH.of_rails(context);
     let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
     found.extend(slow.collect::<Vec<_>>());
-    found.extend(context.unseen_on_rails(&["PciePathTooSlow"], |rail| {
+    found.extend(unseen_on_rails(context, &["PciePathTooSlow"], |rail| {
         rail.may_be_linked() && path(context, rail).is_none()
     }));
     found

@@ -1,6 +1,7 @@
 //! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
 use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
+use super::link_state::unseen_on_rails;
 use super::peers::alike;
 use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView};
@@ -86,7 +87,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let on = ON.of_rails(context);
     let mut found = on.judge_all();
     let by_settings = ["PfcDiffers", "TrustDiffers"];
-    found.extend(context.unseen_on_rails(&by_settings, |rail| {
+    found.extend(unseen_on_rails(context, &by_settings, |rail| {
         let known = settings(context, rail).is_some_and(|dcb| dcb.pfc_enabled.is_some());
         rail.is_roce() && !known
     }));

@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Action, Candidate, Context, Reason, Status, apart, driver_reload};
+use super::{Action, Candidate, Context, Reason, Status, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, Note, XidLog};
 use crate::units::Millis;
@@ -97,7 +97,7 @@ fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Stand
             let follows = !xid.ruling.overridden
                 && SYMPATHETIC.contains(&xid.code)
                 && causes.iter().any(|(cause, disposition)| {
-                    *disposition >= xid.ruling.disposition && apart(*cause, at) <= policy.sympathy.0
+                    *disposition >= xid.ruling.disposition && cause.apart(at) <= policy.sympathy.0
                 });
             in_time
                 && !follows
@@ -132,7 +132,7 @@ fn ruling(context: &Context<'_>, (slot, gpu): (&str, &GpuLog), code: u32, log: &
         && ruling.disposition == Disposition::Fatal
         && let Some((action, at)) = gpu.recovery
         && at >= log.seen.last
-        && apart(at, log.seen.last) <= policy.sympathy.0
+        && at.apart(log.seen.last) <= policy.sympathy.0
         && action != RecoveryAction::None
         && recovery_ruling(context, action).disposition < Disposition::Fatal
     {

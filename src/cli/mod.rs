@@ -18,11 +18,4 @@ pub mod run;
 mod runtime;
 pub mod slurm;
 
-/// Prints an error for the user to standard error. A closed standard error is ignored.
-pub(crate) fn complain(what: impl std::fmt::Display) {
-    use std::io::Write;
-    // File names and arguments may hold escape sequences.
-    let what = what.to_string();
-    let lines: Vec<_> = what.split('\n').map(crate::report::text::clean).collect();
-    let _ = writeln!(std::io::stderr(), "selvage: {}", lines.join("\n"));
-}
+pub(crate) use crate::report::text::complain;

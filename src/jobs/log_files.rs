@@ -7,7 +7,7 @@
 
 use super::Inputs;
 use super::registry::{PodLookup, Registry};
-use crate::check::nccl_jobs::LogReading;
+use crate::check::job_verdicts::LogReading;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::file_pattern::{FileNames, FilePattern, NamedIds};

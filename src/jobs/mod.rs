@@ -13,11 +13,11 @@ mod suspects;
 
 pub use pod_log_reader::{PodLogStatus, read_once};
 
+use crate::check::job_verdicts::Jobs;
 use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
-use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_pods::gpus_without_rdma;
-use crate::check::nccl_suspect::Suspect;
 use crate::check::profile::GpuDirectTcp;
+use crate::check::suspect::Suspect;
 use crate::clock::Clock;
 use crate::cluster::EventSender;
 use crate::cluster::pods::{Health, PodTable};

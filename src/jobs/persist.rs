@@ -2,7 +2,7 @@
 //! The lines that NCCL prints at its start may be rotated away by then.
 
 use super::registry::{Registry, SavedVerdict};
-use crate::check::nccl_jobs::Outcomes;
+use crate::check::job_verdicts::Outcomes;
 use crate::source::pod_logs::ResumeState;
 use crate::state::{Saver, StateDir};
 use serde::{Deserialize, Serialize};

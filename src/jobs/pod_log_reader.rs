@@ -4,7 +4,8 @@
 use super::log_files::{LogFiles, add};
 use super::registry::{Change, PodLookup, Registry, tenant};
 use super::{Inputs, Update, persist};
-use crate::check::nccl_jobs::{FairShare, Jobs, LogReading, PodLimits};
+use crate::check::job_verdicts::{Jobs, LogReading, PodLimits};
+use crate::check::nccl_jobs::FairShare;
 use crate::clock::Clock;
 use crate::cluster::pods::Health;
 use crate::cluster::{EventKind, EventSender, PodRef};

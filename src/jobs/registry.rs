@@ -1,8 +1,8 @@
 //! Each container whose log holds NCCL's lines, with its verdict: bounded, and without I/O.
 
 use super::sidecar_record::sidecar_verdict;
+use crate::check::job_verdicts::{ContainerVerdict, Outcomes, Via};
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network, judge};
-use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::observe::pod::{ContainerKey, PodFacts};

@@ -1,7 +1,7 @@
 //! Watches pods with GPUs for traffic that says what their logs do not.
 
 use super::{Inputs, Update};
-use crate::check::nccl_suspect::{self, Suspect};
+use crate::check::suspect::{self, Suspect};
 use crate::config::Config;
 use crate::observe::pod::{Job, PodFacts};
 use crate::observe::traffic::GpuPod;
@@ -44,7 +44,7 @@ fn look(
     let policy = &config.policy.nccl;
     let threshold = policy.suspect_bytes_per_second;
     let look = traffic.look(host, &pods, threshold, inputs.clock.now());
-    nccl_suspect::judge_all(before, &look, policy)
+    suspect::judge_all(before, &look, policy)
 }
 
 fn slurm_job(job: u32, alone: bool) -> GpuPod {

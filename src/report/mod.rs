@@ -36,7 +36,7 @@ mod withheld;
 
 use crate::check::Finding;
 pub use crate::check::allocatable::Resource;
-pub use crate::check::nccl_jobs::Jobs;
+pub use crate::check::job_verdicts::Jobs;
 pub use crate::check::profile::Profile;
 pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;

@@ -15,7 +15,7 @@ mod text;
 mod topology_layout;
 
 use super::{ClusterStatus, Report, State, nccl, port_view, runbooks};
-use crate::check::nccl_jobs::Via;
+use crate::check::job_verdicts::Via;
 use crate::readiness;
 use crate::readiness::history::Change;
 use askama::Template;

@@ -12,6 +12,7 @@ use crate::settings_macro::defaults;
 use std::collections::BTreeMap;
 use writer::{Colour, Page, cut};
 
+pub(crate) use writer::complain;
 pub use writer::{clean, clean_lines};
 
 pub(crate) mod writer;

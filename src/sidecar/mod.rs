@@ -141,7 +141,7 @@ impl Sidecar {
         self.page.bytes += stats.bytes;
         if fault != self.page.fault {
             if let Some(fault) = &fault {
-                super::cli::complain(fault);
+                crate::report::text::complain(fault);
             }
             self.page.fault = fault;
         }

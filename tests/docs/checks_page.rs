@@ -1,6 +1,7 @@
 //! The page of checks, out of their table.
 
-use selvage::check::expected::{Attribute, Because};
+use selvage::check::Because;
+use selvage::check::expected::Attribute;
 use selvage::check::verdict_docs;
 use selvage::check::{CHECKS, Check, ReasonDoc, Weight, attributes};
 use std::fmt::Write as _;

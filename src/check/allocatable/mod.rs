@@ -8,13 +8,14 @@ mod numbers;
 mod resources;
 mod vfs;
 
+use super::Because;
 use super::device_missing::without_driver::guessed_rails;
-use super::expected::{Attribute, Because, Sources};
+use super::expected::{Attribute, Sources};
 use super::profile::{Fabric, Provider, Sure};
 use super::{Candidate, Context, Reason, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
-pub use resources::{MOST_NICS, Present, is_for_rdma, present};
+pub use resources::{Present, is_for_rdma, present};
 
 check!(promised, run);
 

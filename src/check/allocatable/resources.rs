@@ -2,15 +2,11 @@
 //! most resources only an upper bound is known.
 
 use super::Context;
+use crate::check::profile::MOST_NICS;
 use crate::observe::node_resources::{is_shared_by_name, is_whole_gpus};
 use crate::observe::pci::{PciFacts, gives_away};
 use crate::observe::rdma::Function;
 use std::collections::BTreeSet;
-
-/// Most devices of a resource that are taken for numbers of NICs; more are slots of a shared device.
-/// Heuristic: the shared device plugin's examples have 63, 500 and 1000, machines up to 32 NICs (EFA
-/// on p5).
-pub const MOST_NICS: u64 = 32;
 
 /// How many devices there are of what a resource counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid.
 
 use crate::check::expected::is_driven;
-use crate::check::{Candidate, Context, apart, driver_reload};
+use crate::check::{Candidate, Context, driver_reload};
 use crate::observe::kernel::Note;
 use crate::observe::kernel_log::Seen;
 use crate::observe::pci::gives_away;
 use crate::observe::reading::Reading;
 use crate::units::Bdf;
+use crate::units::Millis;
 use std::time::Duration;
 
 /// NVIDIA's driver says that it was loaded once it has probed every GPU: what it prints this long
@@ -72,7 +73,7 @@ fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bo
         return true;
     }
     context.history.kernel.gpus.get(slot).is_some_and(|gpu| {
-        let near = |at| apart(at, said.last) <= NEAR;
+        let near = |at: Millis| at.apart(said.last) <= NEAR;
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
             || (note == Note::GpuLost && gpu.xids.values().any(|xid| near(xid.seen.last)))
     })

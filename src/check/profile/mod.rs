@@ -20,7 +20,7 @@ use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
-pub use table::{GpuDirectTcp, Shape, Sure, shapes};
+pub use table::{GpuDirectTcp, MOST_NICS, Shape, Sure, shapes};
 pub use words::{CLOUD_CABLES, CLOUD_LINKS};
 
 section! {

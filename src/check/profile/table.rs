@@ -6,6 +6,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+/// Most NICs of a machine (EFA on p5). A resource of more devices counts slots of a shared device: the
+/// shared device plugin's examples have 63, 500 and 1000.
+pub const MOST_NICS: u64 = 32;
+
 /// Whether a number is proven by a source, or hearsay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]

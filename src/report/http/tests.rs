@@ -3,8 +3,8 @@ mod tls_auth;
 
 use super::*;
 use crate::check::Status;
+use crate::check::job_verdicts::{ContainerVerdict, Via};
 use crate::check::nccl::{Fallback, JobContext, judge};
-use crate::check::nccl_jobs::{ContainerVerdict, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits as NcclLimits;
 use crate::observe::pod::ContainerKey;

@@ -1,9 +1,9 @@
 //! Families about what NCCL uses in this node's jobs.
 
 use super::{Exposition, series};
+use crate::check::job_verdicts::Jobs;
 use crate::check::nccl::{Fallback, NcclVerdict};
-use crate::check::nccl_jobs::Jobs;
-use crate::check::nccl_suspect::State;
+use crate::check::suspect::State;
 use crate::observe::pod::ContainerKey;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::Status;
+use crate::check::job_verdicts::{ContainerVerdict, Jobs, LogReading, Via};
 use crate::check::nccl::{Fallback, JobContext, judge};
-use crate::check::nccl_jobs::{ContainerVerdict, Jobs, LogReading, Via};
 use crate::observe::counters::PortCounters;
 use crate::observe::nccl::log::Limits;
 use crate::observe::nccl::{Failure, NcclLog};
@@ -146,8 +146,8 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
 }
 
 /// Two pods of one name, and one that nothing is known of.
-fn suspects() -> Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>> {
-    use crate::check::nccl_suspect::{State as Thought, Suspect};
+fn suspects() -> Arc<BTreeMap<String, crate::check::suspect::Suspect>> {
+    use crate::check::suspect::{State as Thought, Suspect};
     let thought = |uid: &str, name: &str, state| {
         let pod = crate::observe::traffic::GpuPod {
             namespace: "ml".into(),

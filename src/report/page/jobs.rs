@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::severity_icon::Severity;
 use crate::check::nccl::{Fallback, NcclVerdict};
-use crate::check::nccl_suspect::{State, Suspect};
+use crate::check::suspect::{State, Suspect};
 
 /// Jobs, suspects and pods shown of each kind.
 const MAX_JOBS: usize = 24;

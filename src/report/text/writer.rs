@@ -201,3 +201,12 @@ pub(crate) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
         }
     }
 }
+
+/// Prints an error for the user to standard error. A closed standard error is ignored.
+pub(crate) fn complain(what: impl std::fmt::Display) {
+    use std::io::Write;
+    // File names and arguments may hold escape sequences.
+    let what = what.to_string();
+    let lines: Vec<_> = what.split('\n').map(clean).collect();
+    let _ = writeln!(std::io::stderr(), "selvage: {}", lines.join("\n"));
+}

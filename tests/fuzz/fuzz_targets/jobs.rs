@@ -9,7 +9,7 @@ mod endless;
 mod memory;
 
 use libfuzzer_sys::fuzz_target;
-use selvage::check::nccl_jobs::ContainerVerdict;
+use selvage::check::job_verdicts::ContainerVerdict;
 use selvage::jobs::registry::{PodLookup, Registry};
 use selvage::observe::pod::ContainerKey;
 use selvage::source::pod_logs::{Container, Sink};

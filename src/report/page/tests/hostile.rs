@@ -1,11 +1,11 @@
 //! Reports full of hostile text.
 
 use super::*;
+use crate::check::job_verdicts::{ContainerVerdict, LogReading, Via};
 use crate::check::nccl::{EvidenceLine, Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_daemon::DaemonTrouble;
-use crate::check::nccl_jobs::{ContainerVerdict, LogReading, Via};
 use crate::check::nccl_pods::NoRdma;
-use crate::check::nccl_suspect::{State as Thought, Suspect};
+use crate::check::suspect::{State as Thought, Suspect};
 use crate::check::{Status, Weight};
 use crate::observe::gpudirect::{Module, NvidiaDriver, NvidiaGpu};
 use crate::observe::nccl::NcclLog;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::check::Weight;
-use crate::check::nccl_jobs::Jobs;
+use crate::check::job_verdicts::Jobs;
+use crate::check::nccl_suspect::CHECK;
 use crate::check::testing::Node;
 use crate::observe::traffic::Bytes;
 use crate::units::Span;
@@ -123,7 +124,7 @@ fn a_suspect_is_one_only_after_a_while() {
     let node = Node::empty();
     let mut context = node.context();
     context.jobs = Some(&jobs);
-    let found = &run(&context.of_check(&CHECK))[0];
+    let found = &(CHECK.run)(&context.of_check(&CHECK))[0];
     assert_eq!(
         (found.weight, found.subject.as_str(), found.reason),
         (Weight::Notice, "ml/train-0", "NcclSuspect")
