@@ -317,7 +317,7 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                         class: function.class,
                         driver: function.driver.filter(|_| keeps),
                         distances,
-                        unseen: false,
+                        ..BareNic::default()
                     };
                     if let Reading::Value(capable) = &mut pci.rdma_capable {
                         capable.insert(address.clone(), bare.clone());
@@ -529,8 +529,9 @@ const BLIND: [Blind; 22] = [
 ];
 
 /// What may stop being observed while its source answers.
-const BLIND_ATTRIBUTES: [Blind; 12] = [
+const BLIND_ATTRIBUTES: [Blind; 13] = [
     Blind::State,
+    Blind::Layer,
     Blind::Rate,
     Blind::GidKinds,
     Blind::GidsTorn,

@@ -7,7 +7,7 @@ use crate::observe::reading::Reading;
 use crate::units::{Bdf, Millis};
 
 /// When the driver was last loaded, if the GPU in `slot` answers on the bus since, and the driver
-/// lists it where it lists any; as last read, so that what was ended does not come back because the
+/// lists it; as last read, so that what was ended does not come back because the
 /// bus cannot be read for a while. None of a slot that is not known.
 pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
     let loaded = loaded(context).filter(|_| !slot.is_empty())?;
@@ -21,9 +21,9 @@ pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
     let listed = match &context.snapshot.gpudirect {
         None => not_yet_read(context, "gpudirect"),
         Some(facts) => {
-            let listed = &facts.value.gpus;
+            let (listed, driver) = (&facts.value.gpus, facts.value.driver.value());
             let address = |gpu: &NvidiaGpu| gpu.pci.parse::<Bdf>().ok();
-            listed.is_empty() || (listed.iter().filter_map(address)).any(|gpu| gpu.slot() == slot)
+            driver.is_none() || (listed.iter().filter_map(address)).any(|gpu| gpu.slot() == slot)
         }
     };
     (answers && listed).then_some(loaded)

@@ -2,7 +2,7 @@
 
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
 use super::link_state::unseen_on_rails;
-use super::{Candidate, Context, PortView, Reason};
+use super::{Candidate, Context, PortView, Reason, Weight};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
 
@@ -88,8 +88,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
         // Before the first look nothing is known; a look that gave no table is reported.
         let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
+        let is_read = |rail: &PortView<'_>| table(context, rail).is_some();
+        let blind = !context.rails().any(is_read);
         return (health.fails() || health.last_ok.is_some())
-            .then(|| say("GidsUnreadable", message));
+            .then(|| say("GidsUnreadable", message).weighing(Weight::counting_if(blind)));
     };
     let (all, untyped) = (table.gids.len(), untyped(table));
     if untyped > 0 && best_of_v2(table) < 2 {
@@ -248,7 +250,7 @@ mod tests {
         node.set_health("gids", &nic(0), |_| {});
         assert_eq!(
             node.told(&CHECK),
-            ["mlx5_0/1 GidsUnreadable Unknown Notice"]
+            ["mlx5_0/1 GidsUnreadable Unknown Verdict"]
         );
         let unseen = |node: &Node| run(&node.context()).iter().filter(|of| of.unseen).count();
         assert_eq!(unseen(&node), 3 * 8, "what was seen stands");
@@ -262,9 +264,10 @@ mod tests {
     fn unreadable_is_unknown() {
         let mut node = Node::roce();
         node.set_fault("gids", &nic(0), FaultKind::Denied);
-        assert_eq!(
-            node.told(&CHECK),
-            ["mlx5_0/1 GidsUnreadable Unknown Notice"]
-        );
+        let of_all = ["mlx5_0/1 GidsUnreadable Unknown Verdict"];
+        assert_eq!(node.told(&CHECK), of_all, "of none it can be read");
+        set(&mut node, 1, &[(IPV4, Some(GidKind::RoceV2))], true);
+        let of_one = ["mlx5_0/1 GidsUnreadable Unknown Notice"];
+        assert_eq!(node.told(&CHECK), of_one);
     }
 }

@@ -40,6 +40,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(unseen_on_rails(context, &of_rails_up, |rail| {
         !rail.is_active()
     }));
+    found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |rail| {
+        rail.layer().is_none()
+    }));
     found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
         dot1x::is_unread(context, rail)
     }));
@@ -101,7 +104,7 @@ fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
         None => "it was not read, or its last reading is too old to go by",
         Some(Reading::Failed(_)) => "reading it fails",
         Some(Reading::Absent | Reading::NotObservable) => "the kernel does not tell it",
-        Some(Reading::Value(_)) if port.is_active() => "the link layer of no rail can be read",
+        Some(Reading::Value(_)) if port.is_active() => "its link layer cannot be read",
         Some(Reading::Value(_)) => "the kernel gives a state without a name",
     };
     let message = format!("state of {} is not known: {why}", port.subject);
@@ -113,9 +116,8 @@ fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
 fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_state;
     // Without a link layer, nothing is asked that InfiniBand or Ethernet alone has.
-    let has_layer = |of: &PortView<'_>| kind::layer(of.device, of.port.link_layer).is_some();
     let state = match port.state() {
-        Some(state) if state.is_up() && context.rails().any(has_layer) => return None,
+        Some(state) if state.is_up() && port.layer().is_some() => return None,
         Some(state) if !state.is_up() && state != PortState::Unknown => state,
         _ => return state_unreadable(context, port),
     };
@@ -367,8 +369,8 @@ fn all_use_another_port(context: &Context<'_>, port: &PortView<'_>) -> bool {
     alike.len() >= 2 && none_up && alike.into_iter().all(|has_other| has_other)
 }
 
-/// What was believed of these reasons stands on each rail of which it cannot be read. A link that is down
-/// mends nothing: what only a rail that is up shows is unread then.
+/// What was believed of these reasons stands on each rail of which it cannot be read, nor whether it is
+/// InfiniBand. A link that is down mends nothing: what only a rail that is up shows is unread then.
 pub(super) fn unseen_on_rails(
     context: &Context<'_>,
     reasons: &[Reason],
@@ -377,6 +379,7 @@ pub(super) fn unseen_on_rails(
     let mut unseen = Vec::new();
     // What a spare had no longer counts once it is unplugged.
     let wanted = |rail: &PortView<'_>| !is_spare(context, rail);
+    let is_unread = |rail: &PortView<'_>| rail.layer().is_none() || is_unread(rail);
     for rail in (context.rails()).filter(|rail| is_unread(rail) && wanted(rail)) {
         let of = |reason: &Reason| context.unseen(reason, rail.key.to_string());
         unseen.extend(reasons.iter().map(of));

@@ -7,7 +7,21 @@ use super::{Candidate, Context, PortView};
 check!(mtu, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let mut found = ROCE_MTU.of_rails(context).judge_all();
+    let rails = ROCE_MTU.of_rails(context);
+    let mut found = rails.judge_all();
+    let all_too_small = found.is_empty() && rails.values.iter().all(|(_, mtu)| *mtu == 0);
+    found.extend(
+        rails
+            .values
+            .iter()
+            .filter(|_| all_too_small)
+            .map(|(rail, _)| {
+                let message = format!("no RDMA packet fits into the MTU of {}", rail.subject);
+                context
+                    .of_port("MtuReduced", rail, message)
+                    .with("rdma_mtu", 0)
+            }),
+    );
     found.extend(unseen_on_rails(context, &["MtuReduced"], |rail| {
         rail.is_roce() && mtu(context, rail).is_none()
     }));
@@ -83,6 +97,9 @@ mod tests {
             [""; 0]
         );
         assert_eq!(node(|_| 1500).told(&CHECK), [""; 0]);
+        let of_none = node(|_| 300).told(&CHECK);
+        assert_eq!(of_none.len(), 8);
+        assert_eq!(of_none[3], "mlx5_3/1 MtuReduced Degraded Verdict");
         let told = node(|i| if i == 3 { 1500 } else { 9000 }).told(&CHECK);
         assert_eq!(told, ["mlx5_3/1 MtuReduced Degraded Verdict"]);
         // More of them do not help.

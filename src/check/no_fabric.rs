@@ -3,7 +3,7 @@
 
 use super::Context;
 use super::allocatable::is_for_rdma;
-use super::expected::RAIL;
+use super::expected::{GPUS, RAIL};
 use super::profile::{Fabric, Provider};
 use super::roles::{front_end::is_sold_with_nics, rail_keys};
 use crate::glob;
@@ -14,8 +14,9 @@ use crate::units::Millis;
 /// does not have them: AWS's P, Trn and Hpc, Azure's sizes with `r`, GCP's A3 and later, OCI's bare metal.
 const MAY_HAVE_ONE: &str = "p* trn* hpc* standard_n*r* standard_h* a3-* a4* h4d* bm.*";
 
-/// A cloud's machine with so many GPUs may be of a size with a fabric where its type is not known.
-const GPUS_OF_A_LARGE_SIZE: usize = 8;
+/// A cloud's machine with so many GPUs may be of a size with a fabric where its type is not known: sizes
+/// have 1, 2, 4 or 8, some of which may be gone.
+const GPUS_OF_A_LARGE_SIZE: u64 = 5;
 
 /// Whether nothing that could be a fabric is there, was there or is promised. False wherever one of
 /// these cannot be told.
@@ -44,7 +45,7 @@ fn is_promised(context: &Context<'_>) -> bool {
         }
         (Some(shape), _) => shape.fabric != Fabric::None,
         (None, Some(name)) => sold_with_one(&name.to_ascii_lowercase()),
-        (None, None) => profile.is_of_a_cloud() && context.gpus().len() >= GPUS_OF_A_LARGE_SIZE,
+        (None, None) => profile.is_of_a_cloud() && most_gpus(context) >= GPUS_OF_A_LARGE_SIZE,
     };
     by_shape
         || context.pci().is_some_and(is_sold_with_nics)
@@ -52,6 +53,13 @@ fn is_promised(context: &Context<'_>) -> bool {
         || profile.roles_set
         || profile.resource.is_some()
         || offered.any(|name| is_for_rdma(name))
+}
+
+/// The GPUs that are on the bus, that the driver lists, or that were there earlier: whichever are most.
+fn most_gpus(context: &Context<'_>) -> u64 {
+    let listed = context.gpudirect().map_or(0, |facts| facts.gpus.len());
+    let seen = context.gpus().len().max(listed) as u64;
+    seen.max((context.history.remembered.best(GPUS, "", GPUS)).unwrap_or(0))
 }
 
 /// Whether the PCI bus and the RDMA devices can be seen, and none of them could be a rail.
@@ -97,6 +105,7 @@ mod tests {
     use super::super::testing::{Node, device, gpu};
     use super::*;
     use crate::check::roles::Role;
+    use crate::observe::gpudirect::NvidiaGpu;
     use crate::observe::pci::{BareNic, PciFacts};
     use crate::observe::reading::Reading;
     use crate::observe::remembered::Seen;
@@ -125,6 +134,24 @@ mod tests {
             gpus: (0..gpus).map(|i| gpu(i).parse().unwrap()).collect(),
             rdma_capable: Reading::Value(undriven.into_iter().collect()),
             ..PciFacts::default()
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_is_gone_makes_no_large_machine_small() {
+        for (on_bus, listed, want) in [(4, 4, true), (5, 5, false), (4, 8, false)] {
+            let mut node = node(on_bus, 0);
+            node.profile.provider = Some(Provider::Gcp);
+            node.bend_gpudirect(|facts| {
+                let listed = (0..listed).map(|i| NvidiaGpu {
+                    pci: gpu(i),
+                    model: None,
+                    uuid: None,
+                });
+                facts.gpus = listed.collect();
+            });
+            let got = is_certain(&node.context());
+            assert_eq!(got, want, "{on_bus} {listed}");
         }
     }
 

@@ -60,6 +60,17 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             rights.judge(rail)
         })
         .collect();
+    let is_read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.pkey.is_some());
+    let blind = !context.rails().any(is_read);
+    let is_unread = |rail: &&PortView<'_>| {
+        let own = rail.is_infiniband() && rail.device.function == Function::Physical;
+        own && rail.is_active() && !is_read(rail)
+    };
+    found.extend(context.rails().filter(is_unread).map(|rail| {
+        let message = format!("the partition key of {} cannot be read", rail.subject);
+        let found = context.of_port("PkeyUnreadable", rail, message);
+        found.weighing(Weight::counting_if(blind))
+    }));
     let of_keys = ["NoPartition", "PartitionLimited"];
     found.extend(unseen_on_rails(context, &of_keys, |rail| {
         rail.is_infiniband() && key(rail).is_none()
@@ -136,6 +147,22 @@ mod tests {
         for (name, node, want) in rows {
             assert_eq!(node.told(&CHECK), want, "{name}");
         }
+        let unread = |node: &mut Node, i: usize| {
+            let mut facts = link(400, 4);
+            facts.pkey = None;
+            node.set_link(i, facts);
+        };
+        let mut node = node(|_| 0xffff);
+        unread(&mut node, 3);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_3/1 PkeyUnreadable Unknown Notice"]
+        );
+        (0..8).for_each(|i| unread(&mut node, i));
+        assert_eq!(
+            node.told(&CHECK)[3],
+            "mlx5_3/1 PkeyUnreadable Unknown Verdict"
+        );
     }
 
     #[test]

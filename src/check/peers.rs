@@ -18,8 +18,7 @@ pub fn among<T>(
 /// Whether what one rail has may be asked of the other: both of a known driver and model, the same
 /// ones, boards of one kind where that can be read, in the same place on their cards.
 pub fn alike(a: &PortView<'_>, b: &PortView<'_>) -> bool {
-    let layer = |port: &PortView<'_>| kind::layer(port.device, port.port.link_layer);
-    let same_layer = layer(a).is_none() || layer(b).is_none() || layer(a) == layer(b);
+    let same_layer = a.layer().is_none() || b.layer().is_none() || a.layer() == b.layer();
     same_layer && alike_but_for_the_layer(a, b)
 }
 

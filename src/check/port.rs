@@ -1,7 +1,7 @@
 //! One port with the known facts about it, as checks judge it and outputs show it.
 
 use super::Weight;
-use super::roles::{Proof, Role, RoleFacts};
+use super::roles::{Proof, Role, RoleFacts, kind};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::lldp::Neighbor;
@@ -158,6 +158,11 @@ impl<'a> PortView<'a> {
     /// Whether it has a link, for all that is known: it carries traffic, or waits for a subnet manager.
     pub fn may_be_linked(&self) -> bool {
         self.state() != Some(PortState::Down)
+    }
+
+    /// Its link layer, where it was read or, as with EFA, there is none.
+    pub fn layer(&self) -> Option<LinkLayer> {
+        kind::layer(self.device, self.port.link_layer)
     }
 
     /// Whether its link layer is InfiniBand's.

@@ -133,7 +133,7 @@ fn ruling(context: &Context<'_>, (slot, gpu): (&str, &GpuLog), code: u32, log: &
         && let Some((action, at)) = gpu.recovery
         && at >= log.seen.last
         && at.apart(log.seen.last) <= policy.sympathy.0
-        && action != RecoveryAction::None
+        && !matches!(action, RecoveryAction::None | RecoveryAction::Other(_))
         && recovery_ruling(context, action).disposition < Disposition::Fatal
     {
         ruling.disposition = Disposition::Degraded;

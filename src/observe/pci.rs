@@ -69,6 +69,8 @@ pub struct BareNic {
     pub driver: Option<String>,
     /// How near it is to each GPU, by the GPU's address.
     pub distances: BTreeMap<String, Distance>,
+    /// Its config space reads all ones: it fell off the bus.
+    pub config_dead: Reading<bool>,
     /// Its own directory holds an RDMA device, which the class does not show: that it has none is not
     /// known.
     pub unseen: bool,

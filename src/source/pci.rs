@@ -159,6 +159,7 @@ fn bare(
     let nics = nics.map(|(bdf, _, nic)| {
         let held = tree::names(host, pci_function_dir(*bdf).join("infiniband"));
         let nic = BareNic {
+            config_dead: config_dead(host, &pci_function_dir(*bdf)),
             unseen: !held.is_empty(),
             distances: distances(*bdf),
             ..nic.clone()
@@ -341,7 +342,7 @@ fn config_dead(host: &Host, dir: &Path) -> Reading<bool> {
     }
     tree::read_bytes(host, dir.join("config"), 2).and_then(|bytes| match bytes.len() {
         2 => Reading::Value(bytes == [0xff, 0xff]),
-        _ => Reading::NotObservable,
+        short => Reading::malformed(format!("{short} bytes")),
     })
 }
 

@@ -1,10 +1,12 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
+use crate::check::nic_kernel::has_failed;
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts, gives_away};
+use crate::observe::reading::Reading;
 use crate::units::DeviceKey;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,17 +63,22 @@ fn without_driver(
     let policy = &context.policy.device_missing;
     let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
     let place = gpu.map_or(String::new(), place);
+    let off_bus = nic.config_dead == Reading::Value(true);
+    let log = context.history.kernel.devices.get(address);
+    let is_dead = weight == Weight::Verdict && (off_bus || log.is_some_and(has_failed));
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "its fabric, Slingshot, is not read".to_string(),
+        _ if off_bus => "it fell off the bus".to_string(),
         _ if nic.unseen => "the class infiniband does not show it".to_string(),
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} made none"),
     };
-    // With no rail up it is unknown what is lost. Where the machine has rails for certain, none is
+    // What its firmware or the bus proved outlives its driver. With no rail up it is unknown what is lost. Where the machine has rails for certain, none is
     // there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let (status, raise_after) = match (nic.unseen || nic.is_of_slingshot(), any_up, certain) {
+        (false, ..) if is_dead => (Status::Failing, policy.expected_raise_after),
         (false, true, _) => (ReasonDoc::of(REASON).status, policy.expected_raise_after),
         (false, false, true) => (Status::Failing, policy.driver_grace),
         _ => (Status::Unknown, policy.expected_raise_after),

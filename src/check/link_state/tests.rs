@@ -414,8 +414,12 @@ fn another_model_or_mode_next_to_a_gpu_is_unknown() {
 #[test]
 fn a_port_in_another_mode_than_its_sisters_fails_though_up() {
     let mut node = Node::infiniband();
+    // A rail of which that cannot be read is unknown.
+    node.devices[3].ports[0].link_layer = LinkLayer::Unspecified;
+    node.tick(1);
+    let unknown = "mlx5_3/1 StateUnreadable Unknown Verdict";
+    assert_eq!(node.told(&CHECK), [unknown]);
     for (i, layer, want) in [
-        (3, LinkLayer::Unspecified, 0),
         (3, LinkLayer::Ethernet, 1),
         (4, LinkLayer::Ethernet, 2),
         (5, LinkLayer::Ethernet, 3),

@@ -1,6 +1,7 @@
 use super::super::testing::{Node, tell};
 use super::super::xid_seen;
 use super::*;
+use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::history::History;
 use crate::observe::kernel::{KernelEvent, Note, NvLink, Severity, What, Xid};
 use crate::observe::reading::Reading;
@@ -43,6 +44,12 @@ fn nvlink(code: u32, severity: Severity) -> KernelEvent {
 
 fn node(events: &[KernelEvent]) -> Node {
     let mut node = Node::infiniband();
+    let shown = NvidiaGpu {
+        pci: format!("{SHOWN}.0"),
+        model: None,
+        uuid: None,
+    };
+    node.bend_gpudirect(|facts| facts.gpus = vec![shown]);
     for event in events {
         node.history.push_event(node.now, false, event);
     }
@@ -187,6 +194,11 @@ fn a_driver_reloaded_ends_it_once_the_gpu_answers_and_stays_quiet() {
         });
     };
     assert_eq!(after(SHOWN, &dead), fatal(SHOWN));
+    let unlisted = |node: &mut Node| {
+        load(node);
+        node.bend_gpudirect(|facts| facts.gpus.clear());
+    };
+    assert_eq!(after(SHOWN, &unlisted), fatal(SHOWN));
     assert_eq!(after(A, &load), fatal(A));
     // What the driver asked for ends with it, unless that is a reboot.
     for (asked, left) in [
@@ -262,6 +274,14 @@ fn a_recovery_is_no_error_in_the_totals() {
     use RecoveryAction::*;
     let node = node(&[action(None, GpuReset, A), action(GpuReset, None, A)]);
     assert_eq!(node.history.totals.xids[A][&154], 1);
+}
+
+#[test]
+fn an_action_without_a_name_makes_nothing_milder() {
+    let asked = |to| told(&node(&[xid(79, A), action(RecoveryAction::None, to, A)]));
+    let fatal = format!("{A} XidFatal Failing Verdict");
+    assert!(asked(RecoveryAction::Other(9)).contains(&fatal));
+    assert!(!asked(RecoveryAction::RecoverImex).contains(&fatal));
 }
 
 #[test]

@@ -118,6 +118,9 @@ fn what_the_files_tell() {
     let tree = node();
     let gpu = "sys/bus/pci/devices/0000:18:00.0";
     let port = "sys/bus/pci/devices/0000:17:00.0";
+    tree.bytes(&format!("{gpu}/config"), &[0xff]);
+    let torn = &facts(&tree).functions["0000:18:00.0"].config_dead;
+    assert!(matches!(torn, Reading::Failed(_)), "{torn:?}");
     tree.bytes(&format!("{gpu}/config"), &[0xff; 64]);
     tree.file(
         &format!("{gpu}/aer_dev_correctable"),
