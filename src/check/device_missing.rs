@@ -363,6 +363,13 @@ fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
 /// Whether its driver has a GPU: 1, or 0.
 pub const GPU_DRIVEN: Attribute = Attribute::new(DRIVEN, &[(PAST_AND_PEERS, "GpuNotDriven")]);
 
+/// Whether NVIDIA's driver has bound a GPU. With half of these unlisted or more, nothing tells whether one
+/// of them is driven.
+fn is_nvidias(pci: &PciFacts, gpu: &str) -> bool {
+    let function = pci.functions.get(gpu);
+    function.is_some_and(|of| of.driver.as_deref() == Some("nvidia"))
+}
+
 /// A display card may be meant to have a driver of its own, unless others of its model have theirs.
 fn is_for_display(pci: &PciFacts, card: &PciFunction) -> bool {
     let is_like =
@@ -408,12 +415,7 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let name = |some: bool| if some { "driver" } else { "no driver" };
     // While none has a driver, nothing tells whether one is to have any.
     let bare = |gpu: &String| (pci.functions.get(gpu)).is_some_and(|of| of.driver.is_none());
-    // With half of NVIDIA's unlisted or more, nothing tells whether one of these is driven.
-    let bound = |gpu: &String| {
-        let function = pci.functions.get(gpu);
-        function.is_some_and(|of| of.driver.as_deref() == Some("nvidia"))
-    };
-    let hidden = all().filter(|gpu| !most_listed && bound(gpu) && !listed(gpu));
+    let hidden = all().filter(|gpu| !most_listed && !listed(gpu) && is_nvidias(pci, gpu));
     let hidden = hidden.map(|gpu| context.unseen("GpuNotDriven", format!("{gpu} {}", name(true))));
     all()
         .flat_map(|gpu| {

@@ -15,7 +15,7 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
 use schedule::{Began, Pace, Schedule, Subject};
-use sources::{Inventory, Reader, SOURCES, Sample, Scope, Source};
+use sources::{Inventory, Manner, Reader, SOURCES, Sample, Scope, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Sampler {
             && !waits_for_bus
             && !in_doubt("devices")
             && !in_doubt("pci")
-            && (self.schedule).answered(|subject| sources::source(subject.source).samples)
+            && (self.schedule).answered(|subject| sources::source(subject.source).samples())
     }
 
     /// Whether every source has answered once or is stalled: enough for a one-shot sample.
@@ -233,7 +233,7 @@ impl Sampler {
         let began = Arc::clone(self.schedule.began(&subject)?);
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
-        let vital = sources::source(subject.source).vital;
+        let vital = sources::source(subject.source).manner == Manner::Vital;
         let clock = self.clock;
         let work = move || {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]
@@ -282,7 +282,7 @@ impl Sampler {
         match changes.changed || health_changed {
             true => News::Changed,
             // A rate is made of each sample, and shown.
-            false if sources::source(subject.source).samples > 1 => News::Sampled,
+            false if sources::source(subject.source).samples() > 1 => News::Sampled,
             false => News::Nothing,
         }
     }

@@ -31,7 +31,7 @@ impl Subject {
             return false;
         }
         let this = source(self.source);
-        this.held_back && this.scope == source(other.source).scope
+        this.is_held_back() && this.scope == source(other.source).scope
     }
 }
 

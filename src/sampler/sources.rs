@@ -18,6 +18,7 @@ use crate::source::{
     replay, routes, umad, vf,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
+use Manner::{HeldBack, Plain, Rates, Vital};
 use Scope::{Device, Interface, Inventoried, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +45,20 @@ pub enum Scope {
     Interface,
 }
 
+/// What sets a source apart from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing does.
+    Plain,
+    /// It says whether the node has its rails and GPUs: read as long as anything is.
+    Vital,
+    /// Not started while another read of the same device hangs: both ask one driver, which is
+    /// likely to keep a second thread as well.
+    HeldBack,
+    /// Held back, and its numbers are rates, which need two reads.
+    Rates,
+}
+
 /// One source: what it is called, how often it is read, and how.
 pub struct Source {
     /// As in metrics and the report.
@@ -52,13 +67,8 @@ pub struct Source {
     pub scope: Scope,
     /// How often each subject is read.
     pub interval: Interval,
-    /// It says whether the node has its rails and GPUs: read as long as anything is.
-    pub vital: bool,
-    /// Not started while another read of the same device hangs: both ask one driver, which is
-    /// likely to keep a second thread as well.
-    pub held_back: bool,
-    /// Reads needed before the first full window has been seen: a rate needs two.
-    pub samples: u64,
+    /// What sets it apart.
+    pub manner: Manner,
     /// Makes the reader of one subject; none where that device does not have the source.
     pub reader: MakeReader,
 }
@@ -118,43 +128,57 @@ pub struct Inventory<'a> {
 type Interval = fn(&Intervals) -> Span;
 type MakeReader = fn(&Inventory<'_>, &str) -> Option<Reader>;
 
-/// A source of which one sample is enough and which nothing holds back; [`SOURCES`] says what differs.
-const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeReader) -> Source {
+const fn row(
+    name: &'static str,
+    scope: Scope,
+    manner: Manner,
+    interval: Interval,
+    reader: MakeReader,
+) -> Source {
     Source {
         name,
         scope,
+        manner,
         interval,
-        vital: false,
-        held_back: false,
-        samples: 1,
         reader,
     }
 }
 
 /// All sources, by name.
-#[rustfmt::skip]
 pub static SOURCES: &[Source] = &[
-    Source { held_back: true, samples: 2, ..row("counters", Device, |every| every.counters, counters_reader) },
-    Source { held_back: true, ..row("dcb", Interface, |every| every.dcb, dcb_reader) },
-    Source { vital: true, ..row("devices", Node, |every| every.devices, devices_reader) },
-    row("dot1x", Inventoried, |every| every.dot1x, dot1x_reader),
-    Source { held_back: true, samples: 2, ..row("ethtool", Interface, |every| every.ethtool, ethtool_reader) },
-    Source { held_back: true, ..row("gids", Device, |every| every.gids, gids_reader) },
-    row("gpudirect", Node, |every| every.gpudirect, gpudirect_reader),
-    Source { vital: true, ..row("link", Device, |every| every.link, link_reader) },
-    row("lldp", Inventoried, |every| every.lldp, lldp_reader),
-    row("netdev", Interface, |every| every.netdev, netdev_reader),
-    Source { vital: true, ..row("pci", Inventoried, |every| every.pci, pci_reader) },
-    Source { held_back: true, ..row("umad", Device, |every| every.umad, umad_reader) },
-    Source { held_back: true, ..row("vf_links", Interface, |every| every.pci, vf_links_reader) },
+    row("counters", Device, Rates, |of| of.counters, counters_reader),
+    row("dcb", Interface, HeldBack, |of| of.dcb, dcb_reader),
+    row("devices", Node, Vital, |of| of.devices, devices_reader),
+    row("dot1x", Inventoried, Plain, |of| of.dot1x, dot1x_reader),
+    row("ethtool", Interface, Rates, |of| of.ethtool, ethtool_reader),
+    row("gids", Device, HeldBack, |of| of.gids, gids_reader),
+    row("gpudirect", Node, Plain, |of| of.gpudirect, gpu_reader),
+    row("link", Device, Vital, |of| of.link, link_reader),
+    row("lldp", Inventoried, Plain, |of| of.lldp, lldp_reader),
+    row("netdev", Interface, Plain, |of| of.netdev, netdev_reader),
+    row("pci", Inventoried, Vital, |of| of.pci, pci_reader),
+    row("umad", Device, HeldBack, |of| of.umad, umad_reader),
+    row("vf_links", Interface, HeldBack, |of| of.pci, vfs_reader),
 ];
 
 /// What a name without a row is: never, since names come from the rows.
-static UNKNOWN: Source = row("", Node, |every| every.devices, |_, _| None);
+static UNKNOWN: Source = row("", Node, Plain, |of| of.devices, |_, _| None);
 
 /// The source of a name.
 pub fn source(name: &str) -> &'static Source {
     (SOURCES.iter().find(|source| source.name == name)).unwrap_or(&UNKNOWN)
+}
+
+impl Source {
+    /// Reads needed before the first full window has been seen.
+    pub fn samples(&self) -> u64 {
+        1 + u64::from(self.manner == Rates)
+    }
+
+    /// Whether one read of it waits for another of the same device.
+    pub fn is_held_back(&self) -> bool {
+        matches!(self.manner, HeldBack | Rates)
+    }
 }
 
 impl Sample {
@@ -505,7 +529,7 @@ fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     of_interface(name, read, |snapshot| &mut snapshot.ethtool, alike)
 }
 
-fn vf_links_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+fn vfs_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     of_interface(name, vf::links, |all| &mut all.vf_links, PartialEq::eq)
 }
 
@@ -591,7 +615,7 @@ fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     }))
 }
 
-fn gpudirect_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
+fn gpu_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
     Some(Box::new(|host| {
         let facts = gpudirect::read(host);
         Sample::of(ended(&facts.modules), move |snapshot, at| {
