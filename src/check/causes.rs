@@ -1,8 +1,7 @@
 //! Which findings follow from another one: a dead GPU, card or cable, a plugin that is away. One cause is
 //! one line with one remedy; what follows from it is listed below it, and counts for the verdict as before.
 
-use super::debounce::worst_first;
-use super::{Finding, Reason, ReasonDoc, Status, Weight};
+use super::{Finding, Reason, ReasonDoc, Status, Weight, debounce::worst_first};
 use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
 use serde::Deserialize;

@@ -1,10 +1,9 @@
 //! Pause, drops, congestion notifications, and whether RoCE runs on a priority with flow control.
 
-use super::link_state::unseen_on_rails;
 use super::pfc::{self, dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
 use super::rising::{Counters, Rise, counters_of};
-use super::{Action, Candidate, Context, Reason, Weight};
+use super::{Action, Candidate, Context, Reason, Weight, unseen_on_rails};
 use crate::observe::reading::Reading;
 use crate::observe::track::Track;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
 
-use super::expected::majority;
-use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight, peers};
+use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight, expected::majority, peers};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::reading::Reading;
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
-use super::link_state::unseen_on_rails;
-use super::{Candidate, Context, PortView, Reason, Weight};
+use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
 
@@ -88,8 +87,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
         // Before the first look nothing is known; a look that gave no table is reported.
         let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
-        let is_read = |rail: &PortView<'_>| table(context, rail).is_some();
-        let blind = !context.rails().any(is_read);
+        let blind = !context.rails().any(|rail| table(context, rail).is_some());
         return (health.fails() || health.last_ok.is_some())
             .then(|| say("GidsUnreadable", message).weighing(Weight::counting_if(blind)));
     };

@@ -1,8 +1,6 @@
 //! Links that fall and come back.
 
-use super::link_state::trains_since;
-use super::policy::Limit;
-use super::{Candidate, Context, PortView};
+use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
 use crate::observe::track::Window;
 use crate::units::span_text;
 

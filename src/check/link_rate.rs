@@ -2,8 +2,7 @@
 
 use super::Because;
 use super::expected::{OfRails, Row, Sources, row};
-use super::link_state::unseen_on_rails;
-use super::{Candidate, Context, PortView, Weight, peers};
+use super::{Candidate, Context, PortView, Weight, peers, unseen_on_rails};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;

@@ -79,6 +79,7 @@ pub use policy::Policy;
 pub use port::PortView;
 pub use reason_docs::{ReasonDoc, verdict_docs};
 
+use link_state::unseen_on_rails;
 use profile::{CLOUD_CABLES, Profile};
 
 /// A row of [`CHECKS`]: identity, documentation and the judging function.

@@ -1,27 +1,20 @@
 //! Whether RoCE rails carry packets of the same size.
 
 use super::expected::{PAST_AND_PEERS, Row, row};
-use super::link_state::unseen_on_rails;
-use super::{Candidate, Context, PortView};
+use super::{Candidate, Context, PortView, unseen_on_rails};
 
 check!(mtu, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = ROCE_MTU.of_rails(context);
     let mut found = rails.judge_all();
-    let all_too_small = found.is_empty() && rails.values.iter().all(|(_, mtu)| *mtu == 0);
-    found.extend(
-        rails
-            .values
-            .iter()
-            .filter(|_| all_too_small)
-            .map(|(rail, _)| {
-                let message = format!("no RDMA packet fits into the MTU of {}", rail.subject);
-                context
-                    .of_port("MtuReduced", rail, message)
-                    .with("rdma_mtu", 0)
-            }),
-    );
+    if found.is_empty() && rails.values.iter().all(|(_, mtu)| *mtu == 0) {
+        found.extend(rails.values.iter().map(|(rail, _)| {
+            let message = format!("no RDMA packet fits into the MTU of {}", rail.subject);
+            let found = context.of_port("MtuReduced", rail, message);
+            found.with("rdma_mtu", 0)
+        }));
+    }
     found.extend(unseen_on_rails(context, &["MtuReduced"], |rail| {
         rail.is_roce() && mtu(context, rail).is_none()
     }));

@@ -2,8 +2,7 @@
 //! (RxDM, GPUDirect-TCPX and -TCPXO): without it, or while it is down, the job fails, hangs or uses
 //! TCP, and its own log seldom says why. A statement about the pod, never about the node.
 
-use super::nccl_pods::wants_sockets;
-use super::profile::GpuDirectTcp;
+use super::{nccl_pods::wants_sockets, profile::GpuDirectTcp};
 use crate::observe::pod::{ContainerFacts, ContainerState, NodeDevices, PodFacts};
 
 /// Reason of a pod without the daemon.

@@ -2,8 +2,7 @@
 //! use only TCP between nodes, and nothing in its own logs says why. A statement about the job, never
 //! about the node.
 
-use super::preflight::nccl_list::is_on;
-use super::profile::MOST_NICS;
+use super::{preflight::nccl_list::is_on, profile::MOST_NICS};
 use crate::observe::pod::{ContainerFacts, NodeDevices, PodFacts};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! Pods that move a job's bytes by TCP, by [`suspect`](super::suspect).
 
-use super::suspect::State;
-use super::{Candidate, Context, Timing};
+use super::{Candidate, Context, Timing, suspect::State};
 
 // Believed at once: it rests on what was seen for long enough.
 check!(nccl_suspect, run, Timing::default());

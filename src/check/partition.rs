@@ -1,9 +1,8 @@
 //! Whether InfiniBand rails are in a partition that programs can use.
 
 use super::expected::{Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
-use super::link_state::unseen_on_rails;
 use super::peers::alike;
-use super::{Candidate, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight, unseen_on_rails};
 use crate::observe::rdma::Function;
 
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
@@ -60,13 +59,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             rights.judge(rail)
         })
         .collect();
-    let is_read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.pkey.is_some());
-    let blind = !context.rails().any(is_read);
-    let is_unread = |rail: &&PortView<'_>| {
-        let own = rail.is_infiniband() && rail.device.function == Function::Physical;
-        own && rail.is_active() && !is_read(rail)
-    };
-    found.extend(context.rails().filter(is_unread).map(|rail| {
+    let blind = !context.rails().any(|rail| key(rail).is_some());
+    let up = |rail: &&PortView<'_>| rail.is_infiniband() && rail.is_active();
+    let own = |rail: &&PortView<'_>| rail.device.function == Function::Physical;
+    let unread = context
+        .rails()
+        .filter(|rail| up(rail) && own(rail) && key(rail).is_none());
+    found.extend(unread.map(|rail| {
         let message = format!("the partition key of {} cannot be read", rail.subject);
         let found = context.of_port("PkeyUnreadable", rail, message);
         found.weighing(Weight::counting_if(blind))

@@ -2,10 +2,9 @@
 
 use super::debounce::WHOLE_NODE;
 use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
-use super::link_state::unseen_on_rails;
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
-use super::{Candidate, Context, PortView, Reason, Weight};
+use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
 use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;

@@ -1,10 +1,9 @@
 //! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
 use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
-use super::link_state::unseen_on_rails;
 use super::peers::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Context, PortView};
+use super::{Candidate, Context, PortView, unseen_on_rails};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use crate::observe::snapshot::SourceHealth;

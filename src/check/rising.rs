@@ -1,7 +1,6 @@
 //! Counters that rise faster than a limit allows: how they are judged.
 
-use super::policy::Limit;
-use super::{Candidate, Context, PortView, Reason};
+use super::{Candidate, Context, PortView, Reason, policy::Limit};
 use crate::data_files::embedded;
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{Millis, span_text};

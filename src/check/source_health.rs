@@ -1,7 +1,6 @@
 //! The agent's own eyes.
 
-use super::roles::rail_keys;
-use super::{Candidate, Context, Weight};
+use super::{Candidate, Context, Weight, roles::rail_keys};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::reading::Fault;

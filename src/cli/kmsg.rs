@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::compression::refusal;
-use super::nccl;
+use super::{compression::refusal, nccl};
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
 use crate::observe::kernel::{KernelEvent, What};

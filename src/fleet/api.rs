@@ -1,8 +1,7 @@
 //! Requests of `selvage fleet`: lists and watches Nodes, asks an agent through the API server's pod proxy,
 //! and writes the two annotations that agents read.
 
-use super::agent_client::PORT;
-use super::{FleetNode, mute};
+use super::{FleetNode, agent_client::PORT, mute};
 use crate::cluster::api::each;
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind, bounded};
 use crate::cluster::node::{NodeObject, NodeView, resource};

@@ -1,7 +1,6 @@
 //! A fleet for a person at a terminal: one line of counts, the causes, then a table.
 
-use super::causes::Cause;
-use super::{Fleet, FleetNode, ORDER, Taint};
+use super::{Fleet, FleetNode, ORDER, Taint, causes::Cause};
 use crate::report::State;
 use crate::report::text::Style;
 use crate::report::text::writer::{Page, after_colon, clean, count, widths};

@@ -4,10 +4,7 @@
 mod log_files;
 mod persist;
 mod pod_log_reader;
-#[cfg(fuzzing)]
 pub mod registry;
-#[cfg(not(fuzzing))]
-mod registry;
 mod sidecar_record;
 mod suspects;
 

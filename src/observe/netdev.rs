@@ -1,7 +1,6 @@
 //! The Ethernet side of a port: link, PFC and pause, buffer drops, DCB settings.
 
-use super::counters::alike;
-use super::reading::Reading;
+use super::{counters::alike, reading::Reading};
 use crate::settings_macro::words;
 use crate::units::Bdf;
 use serde::{Deserialize, Serialize};

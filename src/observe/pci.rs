@@ -1,7 +1,6 @@
 //! PCI functions that matter: GPUs, NICs and the bridges between.
 
-use super::machine::MachineFacts;
-use super::reading::Reading;
+use super::{machine::MachineFacts, reading::Reading};
 use crate::settings_macro::words;
 use crate::units::Bdf;
 use serde::Serialize;

@@ -1,8 +1,6 @@
 //! The report of a running agent, as its clients read it, and whether it may be believed.
 
-use super::State;
-use super::json::SCHEMA;
-use super::text::clean;
+use super::{State, json::SCHEMA, text::clean};
 use crate::check::{PASSES_WITHIN, Status, Weight};
 use crate::observe::lldp::Neighbor;
 use jiff::Timestamp;

@@ -1,7 +1,6 @@
 //! The verdict on one run.
 
-use super::topology::Topology;
-use super::{LARGE, Limit};
+use super::{LARGE, Limit, topology::Topology};
 use crate::check::nccl::EvidenceLine;
 use crate::observe::bench::{Collective, Measurement, Row, Run};
 use crate::settings_macro::words;

@@ -1,9 +1,6 @@
 //! What led to a verdict, and what to do about it.
 
-use super::context::JobContext;
-use super::network::Fallback;
-use super::span::Span;
-use super::verdict::NcclVerdict;
+use super::{context::JobContext, network::Fallback, span::Span, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};

@@ -1,7 +1,6 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
-use super::plugins::OTHER_IMAGE;
-use super::{Context, Fabric, Item, ItemStatus, Judged};
+use super::{Context, Fabric, Item, ItemStatus, Judged, plugins::OTHER_IMAGE};
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
 

@@ -1,8 +1,7 @@
 //! NICs that have no RDMA device, and still hold the fabric's place: with the driver of all rails
 //! gone, a storage NIC is not the fabric.
 
-use super::Port;
-use super::pcie_affinity::is_near;
+use super::{Port, pcie_affinity::is_near};
 use crate::observe::pci::{BareNic, PciFacts, gives_away};
 use crate::observe::rdma::LinkLayer;
 

@@ -1,7 +1,6 @@
 //! Lets a scenario happen on its node.
 
-use super::cluster::ClusterNode;
-use super::say;
+use super::{cluster::ClusterNode, say};
 use crate::simulate::{Event, Node, Scenario, Step};
 use futures::future::LocalBoxFuture;
 use std::io;

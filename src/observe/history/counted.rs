@@ -1,7 +1,6 @@
 //! Counters of ports over time.
 
-use super::edges::counts_carrier_changes;
-use super::{History, ports_of};
+use super::{History, edges::counts_carrier_changes, ports_of};
 use crate::observe::counters::{CounterKind, Counts, PortCounters, hw_kind, pma_kind};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;

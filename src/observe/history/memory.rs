@@ -1,7 +1,6 @@
 //! What a history keeps over a restart of the agent.
 
-use super::counted::tracks_to_keep;
-use super::{History, PortHistory, SeenDevice, SeenGpu, Tracks};
+use super::{History, PortHistory, SeenDevice, SeenGpu, Tracks, counted::tracks_to_keep};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::rdma::PortState;

@@ -1,8 +1,6 @@
 //! Statistics of network devices over time.
 
-use super::counted::falls_of_late;
-use super::edges::counts_carrier_changes;
-use super::{History, ports_of};
+use super::{History, counted::falls_of_late, edges::counts_carrier_changes, ports_of};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 

@@ -1,7 +1,6 @@
 //! The state of one process that prints NCCL's lines.
 
-use super::channel_counts::ChannelCounts;
-use super::event::Net;
+use super::{channel_counts::ChannelCounts, event::Net};
 use crate::settings_macro::words;
 
 /// Most threads that are kept of a process: an application has one for each communicator in use.

@@ -1,7 +1,6 @@
 //! What the agent writes to the cluster, in words.
 
-use super::context::Context;
-use super::severity_icon::Severity;
+use super::{context::Context, severity_icon::Severity};
 use crate::data_files::line_of;
 use crate::report::cluster::ClusterStatus;
 use crate::report::{State, Tainting};

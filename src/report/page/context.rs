@@ -1,7 +1,6 @@
 //! What every section of the page is made from.
 
-use super::severity_icon::MAX_FINDINGS;
-use super::topology_layout::Layout;
+use super::{severity_icon::MAX_FINDINGS, topology_layout::Layout};
 use crate::report::{ClusterStatus, Report, port_view};
 use crate::units::Millis;
 use askama::Template;

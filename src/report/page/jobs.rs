@@ -1,7 +1,6 @@
 //! This node's jobs: what their NCCL uses between nodes.
 
-use super::context::Context;
-use super::severity_icon::Severity;
+use super::{context::Context, severity_icon::Severity};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::suspect::{State, Suspect};
 

@@ -1,9 +1,6 @@
 //! The node's other facts: driver and GPUDirect, kernel modules, GPUs, sources.
 
-use super::context::Context;
-use super::severity_icon::Severity;
-use super::text::joined;
-use super::topology_layout::Gpu;
+use super::{context::Context, severity_icon::Severity, text::joined, topology_layout::Gpu};
 use crate::observe::gpudirect::{GpuDirectFacts, MODULES_OF_INTEREST};
 use crate::report::port_view::{self, Source};
 use std::cmp::Reverse;

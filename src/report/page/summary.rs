@@ -1,7 +1,6 @@
 //! The strip of figures below the banner.
 
-use super::context::Context;
-use super::severity_icon::Severity;
+use super::{context::Context, severity_icon::Severity};
 use crate::check::Finding;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;

@@ -4,10 +4,7 @@
 pub(crate) mod cufile;
 pub(crate) mod environment;
 pub(crate) mod interfaces;
-#[cfg(fuzzing)]
 pub mod libraries;
-#[cfg(not(fuzzing))]
-pub(crate) mod libraries;
 pub(crate) mod limits;
 pub(crate) mod master;
 pub(crate) mod nodes;

@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-use super::record;
-use super::text::is_digits;
+use super::{record, text::is_digits};
 use crate::data_files::embedded;
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;

@@ -3,8 +3,7 @@
 
 pub mod queue_pairs;
 
-use super::socket::Socket;
-use super::{Answer, Attrs, DUMP, NetlinkError, Request};
+use super::{Answer, Attrs, DUMP, NetlinkError, Request, socket::Socket};
 use crate::observe::rdma::{PhysState, PortState};
 use crate::observe::snapshot::NetnsMode;
 use nix::sys::socket::SockProtocol;

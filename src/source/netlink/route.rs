@@ -1,8 +1,7 @@
 //! Changes of network devices and of DCB settings as they happen, by rtnetlink
 //! (include/uapi/linux/rtnetlink.h, if_link.h).
 
-use super::socket::Socket;
-use super::{Answer, Attrs, DUMP, Message, NetlinkError, Request};
+use super::{Answer, Attrs, DUMP, Message, NetlinkError, Request, socket::Socket};
 use crate::observe::reading::Reading;
 use nix::errno::Errno;
 use nix::libc::{
