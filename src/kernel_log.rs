@@ -222,7 +222,7 @@ fn unfollowed<T>(error: &FollowError) -> Reading<T> {
 mod tests {
     use super::*;
     use crate::observe::kernel::{KernelEvent, Note, What};
-    use crate::source::kernel_log::state::Place;
+    use crate::source::kernel_log::state::Position;
     use crate::source::testtree::TestTree;
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         let agent = AgentSettings::default();
         let resume = |boot_id: &str| ResumeState {
             boot_id: boot_id.into(),
-            place: Place::numbered(7, 0),
+            place: Position::numbered(7, 0),
         };
         for (then, now, kept) in [
             ("", None, false),
@@ -303,7 +303,7 @@ mod tests {
             // At the start nothing but the stamp is known.
             (40, 0, 100, 40),
         ] {
-            let place = Place::numbered(1, stamp * 1_000_000);
+            let place = Position::numbered(1, stamp * 1_000_000);
             let boot_id = boot_id.clone();
             let item = KmsgItem {
                 event: KernelEvent::new(What::Note(Note::GpuLost), "x"),

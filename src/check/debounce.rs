@@ -82,7 +82,7 @@ enum Phase {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct Known {
     phase: Phase,
     since: Millis,
     last: Seen,
@@ -96,7 +96,7 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Debouncer {
     settings: Hysteresis,
-    entries: BTreeMap<Identity, Entry>,
+    entries: BTreeMap<Identity, Known>,
     stepped_at: Option<Millis>,
 }
 
@@ -144,14 +144,14 @@ impl Debouncer {
         });
         self.admit(present, now);
 
-        let mut findings: Vec<Finding> = self.entries.values().filter_map(Entry::finding).collect();
+        let mut findings: Vec<Finding> = self.entries.values().filter_map(Known::finding).collect();
         worst_first(&mut findings);
         findings
     }
 
     /// The worst that waits to be raised and would move the verdict; none if nothing waits.
     pub fn waiting(&self) -> Option<Status> {
-        let waits = |entry: &&Entry| matches!(entry.phase, Phase::Pending { .. });
+        let waits = |entry: &&Known| matches!(entry.phase, Phase::Pending { .. });
         let waiting = self.entries.values().filter(waits).map(|of| &of.candidate);
         let moving = waiting.filter(|candidate| candidate.weight == Weight::Verdict);
         moving.map(|candidate| candidate.status).max()
@@ -159,8 +159,8 @@ impl Debouncer {
 
     /// Whether anything that would move the verdict waits to be raised, or is raised.
     pub fn has_faults(&self) -> bool {
-        let counts = |entry: &Entry| entry.candidate.weight == Weight::Verdict;
-        let stands = |entry: &Entry| !matches!(entry.phase, Phase::Cleared);
+        let counts = |entry: &Known| entry.candidate.weight == Weight::Verdict;
+        let stands = |entry: &Known| !matches!(entry.phase, Phase::Cleared);
         let mut entries = self.entries.values();
         entries.any(|entry| stands(entry) && counts(entry))
     }
@@ -189,7 +189,7 @@ impl Debouncer {
             if self.entries.len() >= MAX_KEYS && !self.drop_oldest_cleared() {
                 continue;
             }
-            let mut entry = Entry {
+            let mut entry = Known {
                 phase: Phase::Cleared,
                 since: now,
                 last: Seen::Absent,
@@ -203,7 +203,7 @@ impl Debouncer {
     }
 
     fn drop_oldest_cleared(&mut self) -> bool {
-        let is_cleared = |(_, entry): &(_, &Entry)| matches!(entry.phase, Phase::Cleared);
+        let is_cleared = |(_, entry): &(_, &Known)| matches!(entry.phase, Phase::Cleared);
         let cleared = self.entries.iter().filter(is_cleared);
         let oldest = cleared.min_by_key(|(_, entry)| entry.clears.back().copied());
         let oldest = oldest.map(|(id, _)| id.clone());
@@ -211,7 +211,7 @@ impl Debouncer {
     }
 }
 
-impl Entry {
+impl Known {
     /// Moves on by one step; false when there is nothing left to remember.
     fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
         let window_start = now.minus(settings.flap_window.duration());

@@ -75,7 +75,7 @@ impl Layers {
             let key = key.trim_start_matches('.');
             let at = origin(Some(name.span().start));
             match (value.get_ref(), place(key)) {
-                (DeValue::Table(inner), Place::Section | Place::Map) => {
+                (DeValue::Table(inner), Named::Section | Named::Map) => {
                     self.table(key, inner, origin);
                 }
                 (value, place) => self.value(at, key, place, || plain(value)),
@@ -88,19 +88,19 @@ impl Layers {
         &mut self,
         origin: Origin,
         key: &str,
-        place: Place,
+        place: Named,
         value: impl FnOnce() -> Result<Value, String>,
     ) {
         match place {
-            Place::Section => self.refuse(origin, key, "is a section, not a value"),
-            Place::Map => self.refuse(origin, key, "is a table of entries: write KEY.ENTRY={ … }"),
-            Place::Nowhere => {
+            Named::Section => self.refuse(origin, key, "is a section, not a value"),
+            Named::Map => self.refuse(origin, key, "is a table of entries: write KEY.ENTRY={ … }"),
+            Named::Nowhere => {
                 let keys = settings().iter().map(|setting| setting.key.as_str());
                 let sections = settings().iter().map(|of| of.section_and_name().0);
                 let meant = suggestion(key, keys.chain(sections));
                 self.refuse(origin, key, format!("no such setting{meant}"));
             }
-            Place::Leaf(_) | Place::Entry(_) => self.add(origin, key, value()),
+            Named::Leaf(_) | Named::Entry(_) => self.add(origin, key, value()),
         }
     }
 
@@ -134,7 +134,7 @@ impl Layers {
                 let key = key.trim();
                 let place = place(key);
                 let setting = match place {
-                    Place::Leaf(setting) => Some(setting),
+                    Named::Leaf(setting) => Some(setting),
                     _ => None,
                 };
                 self.value(origin, key, place, || typed(setting, text));
@@ -263,7 +263,7 @@ fn trial(key: &str, value: &Value) -> Result<(), String> {
 fn hint(key: &str, value: &Value) -> Option<String> {
     let unit = |value: &Value| format!("a length of time has a unit: write \"{value}s\"");
     let setting = match place(key) {
-        Place::Leaf(setting) => setting,
+        Named::Leaf(setting) => setting,
         _ if !value.is_object() => return Some("an entry is a table: write ENTRY={ … }".into()),
         _ => {
             let within = value.get("within").filter(|within| within.is_number())?;
@@ -295,7 +295,7 @@ fn hint(key: &str, value: &Value) -> Option<String> {
 fn put(tree: &mut Value, key: &str, value: Value) {
     // The name of a map's entry may contain dots; it is always the last part.
     let (path, entry) = match place(key) {
-        Place::Entry(map) => {
+        Named::Entry(map) => {
             let entry = key.strip_prefix(&map.key).and_then(|e| e.strip_prefix('.'));
             (map.key.as_str(), entry)
         }
@@ -311,7 +311,7 @@ fn put(tree: &mut Value, key: &str, value: Value) {
 
 /// What a key names.
 #[derive(Clone, Copy)]
-enum Place {
+enum Named {
     /// A section of settings.
     Section,
     /// A setting with one value.
@@ -324,11 +324,11 @@ enum Place {
     Nowhere,
 }
 
-fn place(key: &str) -> Place {
+fn place(key: &str) -> Named {
     if let Some(setting) = setting(key) {
         return match setting.is_map() {
-            true => Place::Map,
-            false => Place::Leaf(setting),
+            true => Named::Map,
+            false => Named::Leaf(setting),
         };
     }
     let below = |inner: &str, outer: &str| {
@@ -336,11 +336,11 @@ fn place(key: &str) -> Place {
         rest.is_some_and(|rest| rest.starts_with('.'))
     };
     if settings().iter().any(|setting| below(&setting.key, key)) {
-        return Place::Section;
+        return Named::Section;
     }
     let mut maps = settings().iter().filter(|setting| setting.is_map());
     let map = maps.find(|map| below(key, &map.key));
-    map.map_or(Place::Nowhere, Place::Entry)
+    map.map_or(Named::Nowhere, Named::Entry)
 }
 
 /// A parsed TOML value as a plain one.

@@ -14,7 +14,7 @@ const MOST: usize = 64;
 
 /// A change of the verdict or of one finding, with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// Monotonic time of the snapshot that showed the change.
     pub at: Millis,
     /// The verdict's or a finding's change.
@@ -75,7 +75,7 @@ fn seconds<S: serde::Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Err
 /// Writes down what differs from one evaluation to the next.
 #[derive(Debug, Default)]
 pub struct VerdictHistory {
-    entries: Arc<[Entry]>,
+    entries: Arc<[HistoryEntry]>,
     state: Option<State>,
     /// By [`Finding::id`].
     standing: BTreeMap<String, (What, Millis)>,
@@ -90,7 +90,7 @@ impl VerdictHistory {
         state: State,
         reasons: &[String],
         findings: &[Finding],
-    ) -> &[Entry] {
+    ) -> &[HistoryEntry] {
         let mut new = Vec::new();
         let mut standing = BTreeMap::new();
         for finding in findings {
@@ -130,8 +130,10 @@ impl VerdictHistory {
             return &[];
         }
         let count = new.len();
-        let new = new.into_iter().map(|change| Entry { at: now, change });
-        let mut entries: Vec<Entry> = self.entries.iter().cloned().chain(new).collect();
+        let new = new
+            .into_iter()
+            .map(|change| HistoryEntry { at: now, change });
+        let mut entries: Vec<HistoryEntry> = self.entries.iter().cloned().chain(new).collect();
         entries.drain(..entries.len().saturating_sub(MOST));
         self.entries = entries.into();
         let known = self.entries.len().saturating_sub(count);
@@ -139,7 +141,7 @@ impl VerdictHistory {
     }
 
     /// The entries, newest last.
-    pub fn entries(&self) -> Arc<[Entry]> {
+    pub fn entries(&self) -> Arc<[HistoryEntry]> {
         Arc::clone(&self.entries)
     }
 }

@@ -42,7 +42,7 @@ pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
 pub use crate::readiness::State;
-pub use crate::readiness::history::Entry;
+pub use crate::readiness::history::HistoryEntry;
 pub use crate::readiness::taint_hysteresis::Tainting;
 use crate::units::{Millis, PortKey};
 pub use cluster::ClusterStatus;
@@ -92,7 +92,7 @@ pub struct Report {
     /// Resources that the Node offers to pods, with the devices behind them.
     pub resources: Vec<Resource>,
     /// Recent changes, newest last; bounded.
-    pub history: Arc<[Entry]>,
+    pub history: Arc<[HistoryEntry]>,
 }
 
 /// Counts of a source that stalls or fails are shown this long: twice the longest default interval, so that one

@@ -12,7 +12,7 @@ const SCRATCH: &str = ".scratch";
 
 /// What a path holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum TreeEntry {
     File(Vec<u8>),
     /// A symbolic link to another path below the root.
     Link(String),
@@ -28,7 +28,7 @@ pub(super) enum Entry {
 
 /// Entries by their path below the root.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tree(BTreeMap<String, Entry>);
+pub(super) struct Tree(BTreeMap<String, TreeEntry>);
 
 impl Tree {
     /// Entries of a text, a line each, of a directory that a line `[DIRECTORY]` names (`[]` is the root).
@@ -43,13 +43,13 @@ impl Tree {
         let (mut dir, mut last) = ("", String::new());
         for line in text.lines().filter(|line| !line.is_empty()) {
             if let Some(more) = line.strip_prefix('|') {
-                if let Some(Entry::File(bytes)) = tree.0.get_mut(&last) {
+                if let Some(TreeEntry::File(bytes)) = tree.0.get_mut(&last) {
                     bytes.extend(more.bytes().chain(*b"\n"));
                 }
             } else if let Some(name) = line.strip_prefix('[') {
                 dir = name.trim_end_matches(']');
             } else {
-                let (name, entry) = Entry::parse(line);
+                let (name, entry) = TreeEntry::parse(line);
                 last = format!("{dir}/{name}").trim_matches('/').to_string();
                 tree.0.insert(last.clone(), entry);
             }
@@ -58,27 +58,27 @@ impl Tree {
     }
 
     pub(super) fn file(&mut self, path: String, bytes: Vec<u8>) {
-        self.0.insert(path, Entry::File(bytes));
+        self.0.insert(path, TreeEntry::File(bytes));
     }
 }
 
-impl Entry {
-    fn parse(line: &str) -> (&str, Entry) {
+impl TreeEntry {
+    fn parse(line: &str) -> (&str, TreeEntry) {
         if let Some((name, text)) = line.split_once(" =") {
             let text = text.strip_prefix(' ').unwrap_or(text);
-            return (name, Entry::File(format!("{text}\n").into_bytes()));
+            return (name, TreeEntry::File(format!("{text}\n").into_bytes()));
         }
         if let Some((name, to)) = line.split_once(" -> ") {
-            return (name, Entry::Link(to.to_string()));
+            return (name, TreeEntry::Link(to.to_string()));
         }
         if let Some((name, answer)) = line.split_once(" ! ") {
             let (errno, alias) = answer.split_once(' ').unwrap_or_default();
             let (errno, alias) = (errno.parse().unwrap_or_default(), alias.to_string());
-            return (name, Entry::Errno { errno, alias });
+            return (name, TreeEntry::Errno { errno, alias });
         }
         match line.ends_with('/') {
-            true => (line, Entry::Dir),
-            false => (line, Entry::File(Vec::new())),
+            true => (line, TreeEntry::Dir),
+            false => (line, TreeEntry::File(Vec::new())),
         }
     }
 }
@@ -124,7 +124,7 @@ impl TreeWriter {
             if stays == Some(entry) {
                 continue;
             }
-            if let Entry::Errno { alias, .. } = entry {
+            if let TreeEntry::Errno { alias, .. } = entry {
                 self.errnos.remove(path);
                 self.errnos.remove(alias);
             }
@@ -144,18 +144,18 @@ impl TreeWriter {
         Ok(())
     }
 
-    fn write(&mut self, path: &str, entry: &Entry, exists: bool) -> io::Result<()> {
+    fn write(&mut self, path: &str, entry: &TreeEntry, exists: bool) -> io::Result<()> {
         let at = self.root.join(path);
         make_parent(&at)?;
         match entry {
-            Entry::File(bytes) if exists => self.replace(path, bytes),
-            Entry::File(bytes) => std::fs::write(at, bytes),
-            Entry::Dir => {
+            TreeEntry::File(bytes) if exists => self.replace(path, bytes),
+            TreeEntry::File(bytes) => std::fs::write(at, bytes),
+            TreeEntry::Dir => {
                 self.kept.insert(path.to_string());
                 std::fs::create_dir_all(at)
             }
-            Entry::Link(to) => symlink(relative(Path::new(path), Path::new(to)), &at),
-            Entry::Errno { errno, alias } => {
+            TreeEntry::Link(to) => symlink(relative(Path::new(path), Path::new(to)), &at),
+            TreeEntry::Errno { errno, alias } => {
                 self.errnos.insert(path.to_string(), *errno);
                 self.errnos.insert(alias.clone(), *errno);
                 symlink(format!("errno-{errno}").into(), &at)
@@ -171,8 +171,8 @@ impl TreeWriter {
     }
 
     /// Removes an entry, and the directories that it leaves empty.
-    fn remove(&mut self, path: &str, entry: &Entry) -> io::Result<()> {
-        if *entry == Entry::Dir {
+    fn remove(&mut self, path: &str, entry: &TreeEntry) -> io::Result<()> {
+        if *entry == TreeEntry::Dir {
             self.kept.remove(path);
             let _ = std::fs::remove_dir(self.root.join(path));
         } else {

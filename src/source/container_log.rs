@@ -59,7 +59,7 @@ fn cri(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
 /// shippers write the same with more fields: whole lines, without their end, perhaps in CRI's frame.
 fn docker_json(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
     #[derive(serde::Deserialize)]
-    struct Entry<'a> {
+    struct DockerLine<'a> {
         log: String,
         #[serde(borrow, default)]
         stream: Option<&'a str>,
@@ -70,7 +70,7 @@ fn docker_json(line: &[u8]) -> Option<(Frame<'_>, Cow<'_, [u8]>)> {
         #[serde(flatten)]
         shippers: BTreeMap<String, IgnoredAny>,
     }
-    let entry: Entry<'_> = serde_json::from_slice(line).ok()?;
+    let entry: DockerLine<'_> = serde_json::from_slice(line).ok()?;
     let mut text = entry.log.into_bytes();
     let ends = text.pop_if(|last| *last == b'\n').is_some();
     let mut frame = Frame {

@@ -28,11 +28,11 @@ struct File {
 #[derive(Deserialize)]
 struct Data {
     #[serde(rename = "PodDeviceEntries", default)]
-    entries: Option<Vec<Entry>>,
+    entries: Option<Vec<PodDevices>>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct PodDevices {
     #[serde(rename = "PodUID")]
     pod: String,
     #[serde(rename = "ContainerName")]

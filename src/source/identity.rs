@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 
 /// Where a device hangs in `/sys/devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct PciPlace {
     /// The host bridge's directory, `pciDDDD:BB`.
     pub host_bridge: Option<String>,
     /// Ports and switches from the root down, without the function itself.
@@ -25,8 +25,8 @@ pub struct Place {
 /// Reads a device directory's path, such as
 /// `sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0` or `…/0000:08:00.0/mlx5_core.sf.2`. Only what
 /// hangs below the last host bridge counts (VMD puts one inside another's tree).
-pub fn place(path: &Path) -> Place {
-    let mut place = Place::default();
+pub fn place(path: &Path) -> PciPlace {
+    let mut place = PciPlace::default();
     for component in path.components() {
         let Component::Normal(name) = component else {
             continue;
@@ -36,9 +36,9 @@ pub fn place(path: &Path) -> Place {
             place.bridges.extend(place.pci.replace(bdf));
             place.aux = None;
         } else if name.starts_with("pci") && name.contains(':') {
-            place = Place {
+            place = PciPlace {
                 host_bridge: Some(name.into_owned()),
-                ..Place::default()
+                ..PciPlace::default()
             };
         } else if place.pci.is_some() {
             place.aux = Some(name.into_owned());
@@ -106,7 +106,7 @@ pub fn is_software(driver: &str) -> bool {
 const VIRTUAL_IDS: &str = include_str!("identity/virtual_ids.txt");
 
 /// Kind of function. `physfn`: the PCI function has that link, so its PF is on this host.
-pub fn function(place: &Place, driver: &str, physfn: bool, pci_id: Option<&str>) -> Function {
+pub fn function(place: &PciPlace, driver: &str, physfn: bool, pci_id: Option<&str>) -> Function {
     if is_software(driver) || (place.software && place.pci.is_none()) {
         return Function::Software;
     }
@@ -125,7 +125,7 @@ pub fn function(place: &Place, driver: &str, physfn: bool, pci_id: Option<&str>)
 
 /// What the device is known by. A software device's PCI address, if its path shows one, is that of
 /// the NIC beneath it and not its own.
-pub fn key(place: &Place, software: bool, node_guid: Option<&str>, name: &str) -> DeviceKey {
+pub fn key(place: &PciPlace, software: bool, node_guid: Option<&str>, name: &str) -> DeviceKey {
     match (&place.pci, &place.aux) {
         (Some(pci), Some(aux)) if !software => DeviceKey(format!("{pci}/{aux}")),
         (Some(pci), None) if !software => DeviceKey(pci.to_string()),
@@ -266,12 +266,12 @@ mod tests {
             (&sf, false, guid, "0000:08:00.0/mlx5_core.sf.2"),
             (&pci, true, guid, "guid:5054:00ff:fe12:3456"),
             (
-                &Place::default(),
+                &PciPlace::default(),
                 false,
                 Some("0000:0000:0000:0000"),
                 "name:x0",
             ),
-            (&Place::default(), false, None, "name:x0"),
+            (&PciPlace::default(), false, None, "name:x0"),
         ];
         for (place, software, guid, want) in rows {
             assert_eq!(key(place, software, guid, "x0").0, want);

@@ -5,7 +5,7 @@
 use crate::host::Host;
 use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, Sriov};
 use crate::observe::reading::{Fault, Reading};
-use crate::source::identity::{self, DriverSigns, Place};
+use crate::source::identity::{self, DriverSigns, PciPlace};
 use crate::source::rdma_port::{self, CLASS, class_dir};
 use crate::source::{netdev, parse, tree};
 use crate::units::{Bdf, DeviceKey};
@@ -126,7 +126,7 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
 
 /// Where the device hangs: by its `device` link, else (a tree that lacks the link's target) by the
 /// text of the links, else by the uevent.
-fn locate(host: &Host, name: &str) -> Place {
+fn locate(host: &Host, name: &str) -> PciPlace {
     let dir = class_dir(name);
     let device = dir.join("device");
     let class_target = tree::link(host, &dir)
@@ -148,10 +148,10 @@ fn locate(host: &Host, name: &str) -> Place {
     let uevent = tree::read_text(host, device.join("uevent"));
     let slot = (uevent.value()).and_then(|text| parse::uevent(text, "PCI_SLOT_NAME"));
     let pci = slot.and_then(|slot| slot.parse().ok());
-    Place {
+    PciPlace {
         pci,
         software: software && pci.is_none(),
-        ..Place::default()
+        ..PciPlace::default()
     }
 }
 

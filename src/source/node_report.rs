@@ -7,7 +7,7 @@ use crate::units::BitsPerSec;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Report {
+struct NodeReport {
     schema: String,
     #[serde(default)]
     node: String,
@@ -16,22 +16,22 @@ struct Report {
     #[serde(default)]
     reasons: Vec<String>,
     #[serde(default)]
-    ports: Vec<Port>,
+    ports: Vec<NodePort>,
     #[serde(default)]
-    findings: Vec<Finding>,
+    findings: Vec<NodeFinding>,
     gpus: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Finding {
+struct NodeFinding {
     check: String,
     reason: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Port {
+struct NodePort {
     rail: bool,
     rate_bits_per_second: Option<u64>,
     driver: String,
@@ -40,7 +40,7 @@ struct Port {
 /// The rails of a report, `from` being what it is called. A rail without a rate (it is down) counts
 /// among them: the node has it, and what it cannot do is what a benchmark shows.
 pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
-    let report: Report =
+    let report: NodeReport =
         serde_json::from_str(text).map_err(|error| format!("not a report: {error}"))?;
     // Another version may mean something else by the same names.
     if report.schema != "selvage.dev/report/v1" {
@@ -48,7 +48,7 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
         let why = format!("not a report of selvage.dev/report/v1: its schema is {schema:?}");
         return Err(why);
     }
-    let rails: Vec<&Port> = report.ports.iter().filter(|port| port.rail).collect();
+    let rails: Vec<&NodePort> = report.ports.iter().filter(|port| port.rail).collect();
     let rates = rails.iter().filter_map(|port| port.rate_bits_per_second);
     let rates: Vec<u64> = rates.filter(|rate| *rate > 0).collect();
     let mut kinds = rails.iter().filter_map(|port| kind(&port.driver));
@@ -63,7 +63,7 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
         _ => None,
     };
     // What makes fewer or slower rails of those that the node should have.
-    let lessens = |of: &Finding| {
+    let lessens = |of: &NodeFinding| {
         matches!(of.check.as_str(), "link_rate" | "device_missing")
             && report.reasons.contains(&of.reason)
     };

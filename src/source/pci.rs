@@ -8,7 +8,7 @@ use crate::observe::pci::{
 };
 use crate::observe::rdma::Sriov;
 use crate::observe::reading::Reading;
-use crate::source::identity::{self, Place};
+use crate::source::identity::{self, PciPlace};
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id, sriov_numbers};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
 use crate::source::topology::{self, Located};
@@ -296,7 +296,7 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
 }
 
 /// The function's place in `/sys/devices`; of a tree without the link's target, by the link's text.
-fn place(host: &Host, dir: &Path) -> Place {
+fn place(host: &Host, dir: &Path) -> PciPlace {
     let canonical = tree::canonical(host, dir);
     let path = canonical.or_else(|| tree::link(host, dir).into_value());
     path.map(|path| identity::place(&path)).unwrap_or_default()

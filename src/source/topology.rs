@@ -2,10 +2,10 @@
 //! (src/graph/topo.cc climbs a switch, two path elements, a step). Pure.
 
 use crate::observe::pci::Distance;
-use crate::source::identity::Place;
+use crate::source::identity::PciPlace;
 
 /// Where a function hangs, and its NUMA node.
-pub type Located = (Place, Option<u32>);
+pub type Located = (PciPlace, Option<u32>);
 
 /// Distance of two functions. None where their NUMA nodes decide and one is unknown (-1 on guests
 /// and on machines with one node): unknown is not node 0.
@@ -16,7 +16,7 @@ pub fn distance((nic, numa_nic): &Located, (gpu, numa_gpu): &Located) -> Option<
     if shared > 0 && same_host_bridge {
         // Ports left on each side below what is shared: one at most is that switch's own
         // downstream port, more is another switch between.
-        let below = |path: &Place| path.bridges.len().saturating_sub(shared);
+        let below = |path: &PciPlace| path.bridges.len().saturating_sub(shared);
         return Some(if below(nic) <= 1 && below(gpu) <= 1 {
             Distance::Pix
         } else {
@@ -40,7 +40,7 @@ mod tests {
     use std::path::Path;
 
     /// `15:01.0/16:00.0` to a path below `pci0000:15`.
-    fn path(root: &str, functions: &str) -> Place {
+    fn path(root: &str, functions: &str) -> PciPlace {
         let mut path = format!("sys/devices/pci{root}");
         for function in functions.split('/') {
             path.push_str(&format!("/{}:{function}", root.split(':').next().unwrap()));
@@ -81,7 +81,7 @@ mod tests {
             (&other, Some(1), Some(0), Some(Sys)),
             (&other, None, Some(0), None),
             (&grace, Some(1), Some(0), Some(Sys)),
-            (&Place::default(), None, None, None),
+            (&PciPlace::default(), None, None, None),
         ];
         for (nic, numa_nic, numa_gpu, want) in rows {
             let (nic, gpu) = ((nic.clone(), numa_nic), (gpu.clone(), numa_gpu));

@@ -1,7 +1,7 @@
 //! Whether a job spans nodes.
 
 use super::context::JobContext;
-use crate::observe::nccl::channel_counts::Place;
+use crate::observe::nccl::channel_counts::HostPid;
 use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{Failure, NcclLog};
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,7 +185,7 @@ pub(super) fn group_span(
     let one = !group.mixed || key.id != 0;
     // Two processes are of two hosts, even if these share a name; so are lines without a process, if the
     // communicator has an id.
-    let apart = |(a, b): (Place, Place)| a != b || key.id != 0 && b.process == u32::MAX;
+    let apart = |(a, b): (HostPid, HostPid)| a != b || key.id != 0 && b.process == u32::MAX;
     if one && !hosts.share_gpus && group.on_one_bus().any(apart) {
         return Some(true);
     }

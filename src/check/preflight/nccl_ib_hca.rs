@@ -1,7 +1,7 @@
 //! The ports that `NCCL_IB_HCA` selects, and common mistakes in it. Ports that do not belong together
 //! are one: front-end and storage NICs differ from a compute fabric's rails in link layer or rate.
 
-use super::nccl_list::{Entry, NcclList};
+use super::nccl_list::{ListItem, NcclList};
 use super::{
     Context, Fabric, Item, ItemStatus, Judged, Port, is_alike, list, port_name, port_names,
 };
@@ -121,7 +121,7 @@ impl Selection<'_> {
 
     /// The likely mistake in a list that selects nothing.
     fn why_nothing(&self, context: &Context<'_>) -> String {
-        if let Some(Entry { name, .. }) = self.list.with_blanks() {
+        if let Some(ListItem { name, .. }) = self.list.with_blanks() {
             return format!(" (the blank in {name:?} counts as part of the name)");
         }
         if self.list.excludes && self.list.entries.is_empty() {
@@ -149,11 +149,11 @@ impl Selection<'_> {
 
     /// An exclusion that repeats its marks before a later name, which would match without them.
     fn repeated_marks(&self) -> Option<Item> {
-        let bare = |entry: &Entry| Entry {
+        let bare = |entry: &ListItem| ListItem {
             name: entry.name.trim_start_matches(['^', '=']).into(),
             ..*entry
         };
-        let would_match = |entry: &&Entry| {
+        let would_match = |entry: &&ListItem| {
             let (bare, mut ports) = (bare(entry), self.candidates.iter().map(key));
             bare != **entry && ports.any(|(name, port)| self.list.matches(&bare, name, Some(port)))
         };

@@ -30,12 +30,12 @@ pub(super) struct NcclList {
     pub excludes: bool,
     /// Entries are whole names.
     pub exact: bool,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListItem>,
 }
 
 /// One entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ListItem {
     /// A name or the prefix of one.
     pub name: String,
     /// Port number; -1 is any.
@@ -67,7 +67,7 @@ impl NcclList {
     }
 
     /// Whether one entry matches a name.
-    pub fn matches(&self, entry: &Entry, name: &str, port: Option<u32>) -> bool {
+    pub fn matches(&self, entry: &ListItem, name: &str, port: Option<u32>) -> bool {
         let is_name = match self.exact {
             true => name == entry.name,
             false => name.starts_with(&entry.name),
@@ -80,7 +80,7 @@ impl NcclList {
         &self,
         there: impl Iterator<Item = (&'n str, Option<u32>)> + Clone,
     ) -> Vec<&str> {
-        let is_unmatched = |entry: &&Entry| {
+        let is_unmatched = |entry: &&ListItem| {
             let mut there = there.clone();
             !self.excludes && !there.any(|(name, port)| self.matches(entry, name, port))
         };
@@ -89,7 +89,7 @@ impl NcclList {
     }
 
     /// An entry that matches no name because of the blanks around it.
-    pub fn with_blanks(&self) -> Option<&Entry> {
+    pub fn with_blanks(&self) -> Option<&ListItem> {
         (self.entries.iter()).find(|entry| entry.name.trim() != entry.name)
     }
 }
@@ -99,12 +99,12 @@ fn strip(text: &str, mark: char) -> (bool, &str) {
     (rest.is_some(), rest.unwrap_or(text))
 }
 
-fn entry(text: &str) -> Option<Entry> {
+fn entry(text: &str) -> Option<ListItem> {
     let mut parts = text.split(':');
     let name = parts.next().filter(|name| !name.is_empty())?;
     let port = parts.next().filter(|port| !port.is_empty());
     let mut ends = (0..=name.len().min(MAX_NAME)).rev();
-    Some(Entry {
+    Some(ListItem {
         name: ends.find_map(|end| name.get(..end))?.to_string(),
         port: port.map_or(ANY, |port| leading_integer(port, 10).unwrap_or(0)),
     })

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::source::kernel_log::input::{self, Input};
-use crate::source::kernel_log::state::Place;
+use crate::source::kernel_log::state::Position;
 use crate::source::kernel_log::{open, record};
 use crate::source::tree;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub fn kernel(host: &Host) -> Option<String> {
     let mut log = match opened {
         Some(Ok(log)) => log,
         // As for the agent: refused to a container, the log is still there.
-        _ if host.is_live() => open::syslog(Place::default()).ok()?,
+        _ if host.is_live() => open::syslog(Position::default()).ok()?,
         _ => return None,
     };
     let mut kept: VecDeque<String> = VecDeque::new();

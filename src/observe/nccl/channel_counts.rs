@@ -20,7 +20,7 @@ const PLACE_BYTES: usize = 32;
 
 /// The process of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
+pub struct HostPid {
     /// Index of the host.
     pub host: u32,
     /// Process id; `u32::MAX` if unknown.
@@ -45,7 +45,7 @@ pub struct ChannelCounts {
     /// Ranks with one device share a host, so devices are numbered per process.
     own_numbers: bool,
     /// Processes of ranks, by the lines that the ranks printed.
-    pub places: BTreeMap<u32, Place>,
+    pub places: BTreeMap<u32, HostPid>,
     /// Two processes printed as one rank: the connections are of several communicators.
     pub mixed: bool,
     /// Connections over a net, from rank to rank.
@@ -59,7 +59,7 @@ pub struct ChannelCounts {
     pending: bool,
 }
 
-type Ring = BTreeMap<u32, Option<(Option<Place>, u32)>>;
+type Ring = BTreeMap<u32, Option<(Option<HostPid>, u32)>>;
 
 impl ChannelCounts {
     /// Counts for connections whose communicator is not known yet.
@@ -78,7 +78,7 @@ impl ChannelCounts {
     }
 
     /// Adds a connection.
-    pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
+    pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<HostPid>) {
         *self.over.entry(connection.over).or_default() += 1;
         let hop = (connection.from, connection.to);
         let devices = connection.devices;
@@ -140,7 +140,7 @@ impl ChannelCounts {
     }
 
     /// Adds a connection inside the node to its channel's ring.
-    fn local(&mut self, channel: u32, (from, to): (u32, u32), printer: Option<Place>) {
+    fn local(&mut self, channel: u32, (from, to): (u32, u32), printer: Option<HostPid>) {
         if self.rings.len() >= MAX_RINGS && !self.rings.contains_key(&channel) {
             return;
         }
@@ -153,7 +153,7 @@ impl ChannelCounts {
     }
 
     /// Records the process that printed as a rank.
-    pub fn place(&mut self, rank: u32, place: Place) {
+    pub fn place(&mut self, rank: u32, place: HostPid) {
         match self.places.get(&rank) {
             Some(known) => self.mixed |= *known != place,
             None if self.places.len() < self.most() => {
@@ -311,8 +311,8 @@ mod tests {
         }
     }
 
-    fn at(host: u32, process: u32) -> Option<Place> {
-        Some(Place { host, process })
+    fn at(host: u32, process: u32) -> Option<HostPid> {
+        Some(HostPid { host, process })
     }
 
     #[test]

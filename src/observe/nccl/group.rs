@@ -1,6 +1,6 @@
 //! One communicator, as far as the lines of its ranks show it.
 
-use super::channel_counts::{ChannelCounts, Place};
+use super::channel_counts::{ChannelCounts, HostPid};
 use super::event::{Phase, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct GroupKey {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Seat {
     /// Host and process of the rank.
-    pub place: Place,
+    pub place: HostPid,
     /// PCI bus id of its GPU.
     pub bus: Option<u64>,
     /// Number of its GPU on its host.
@@ -83,14 +83,14 @@ pub struct Group {
 
 impl Group {
     /// Processes of each two ranks whose GPUs have the same bus id. NCCL refuses that within a host.
-    pub fn on_one_bus(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    pub fn on_one_bus(&self) -> impl Iterator<Item = (HostPid, HostPid)> + '_ {
         let mut seen = BTreeMap::new();
         let seats = self.seats.values();
         seats.filter_map(move |seat| Some((seen.insert(seat.bus?, seat.place)?, seat.place)))
     }
 
     /// Whether a process is one of its ranks.
-    pub(super) fn holds(&self, place: Place) -> bool {
+    pub(super) fn holds(&self, place: HostPid) -> bool {
         self.seats.values().any(|seat| seat.place == place)
     }
 

@@ -8,7 +8,7 @@ mod process_hints;
 
 pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits};
 
-use super::channel_counts::{ChannelCounts, Place};
+use super::channel_counts::{ChannelCounts, HostPid};
 use super::event::{Comm, Connection, Event, InitSeconds, Link, Net, Phase, Record, Time};
 use super::failure::Failure;
 use super::group::{Group, GroupKey};
@@ -34,7 +34,7 @@ pub struct NcclLog {
     /// Names of hosts; other fields refer to them by index.
     pub hosts: Vec<String>,
     /// Processes by their place.
-    pub processes: BTreeMap<Place, Process>,
+    pub processes: BTreeMap<HostPid, Process>,
     /// Communicators by their id, up to the limit.
     pub groups: BTreeMap<GroupKey, Group>,
     /// Ranks in all groups together.
@@ -66,7 +66,7 @@ pub struct NcclLog {
     /// Ranks of the largest ring whose order was printed.
     pub ring_ranks: Option<u32>,
     /// Process and device of each rank in nccl-tests' list.
-    pub test_ranks: BTreeMap<u32, (Place, String)>,
+    pub test_ranks: BTreeMap<u32, (HostPid, String)>,
     /// The list names a rank twice: it contains several runs.
     pub test_runs: bool,
     /// More lines than a communicator has ranks were left out for one that is like them but for its numbers (Ray).
@@ -127,7 +127,7 @@ impl NcclLog {
             Event::Version(version) => self.version(version),
             Event::TestRank(entry) => {
                 let (rank, host, process) = (entry.rank, self.host(entry.host), entry.pid);
-                let place = Place { host, process };
+                let place = HostPid { host, process };
                 if let Some((known, _)) = self.test_ranks.get(&rank) {
                     self.test_runs |= *known != place;
                 } else if self.test_ranks.len() < self.limits.seats {
@@ -151,7 +151,7 @@ impl NcclLog {
         self.records += 1;
         let host = self.host(record.who.host);
         let process = record.who.pid.unwrap_or(u32::MAX);
-        let place = Place { host, process };
+        let place = HostPid { host, process };
         self.make_room(place);
         let printer = self.processes.entry(place).or_default();
         printer.last_line = self.records;
@@ -180,7 +180,7 @@ impl NcclLog {
     }
 
     /// What a record shows about more than its process.
-    fn apply_event(&mut self, record: &Record<'_>, place: Place, number: u64, time: Time<'_>) {
+    fn apply_event(&mut self, record: &Record<'_>, place: HostPid, number: u64, time: Time<'_>) {
         let text = record.text;
         match record.event {
             Event::Version(version) => self.version(version),
@@ -228,7 +228,7 @@ impl NcclLog {
     }
 
     /// Counts a connection, for the log and for the communicator that the thread works on.
-    fn connection(&mut self, connection: &Connection<'_>, record: &Record<'_>, place: Place) {
+    fn connection(&mut self, connection: &Connection<'_>, record: &Record<'_>, place: HostPid) {
         let printer = record.who.pid.map(|_| place);
         self.channels.connection(connection, printer);
         self.named_ranks = self.named_ranks.max(connection.nranks);
@@ -251,7 +251,7 @@ impl NcclLog {
     }
 
     /// A line shows which rank its process is.
-    fn rank_printed(&mut self, rank: u32, record: &Record<'_>, place: Place) {
+    fn rank_printed(&mut self, rank: u32, record: &Record<'_>, place: HostPid) {
         if record.who.pid.is_some() {
             self.channels.place(rank, place);
         }
@@ -309,7 +309,7 @@ impl NcclLog {
         }
     }
 
-    fn make_room(&mut self, place: Place) {
+    fn make_room(&mut self, place: HostPid) {
         if self.processes.len() < self.limits.processes || self.processes.contains_key(&place) {
             return;
         }

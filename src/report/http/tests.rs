@@ -9,7 +9,7 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits as NcclLimits;
 use crate::observe::pod::ContainerKey;
 use crate::observe::rdma::LinkLayer;
-use crate::readiness::history::{Change, Entry, What};
+use crate::readiness::history::{Change, HistoryEntry, What};
 use crate::report::State;
 use crate::report::testing::{empty, finding, node};
 use crate::units::Millis;
@@ -524,7 +524,7 @@ fn add_fallback(report: &mut Report) {
         },
         message: found.message.clone(),
     };
-    report.history = [Entry {
+    report.history = [HistoryEntry {
         at: Millis(0),
         change,
     }]

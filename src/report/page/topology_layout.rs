@@ -29,7 +29,7 @@ pub(super) struct Gpu<'a> {
     /// Its address as shown.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
-    pub(super) place: Place<'a>,
+    pub(super) place: Locality<'a>,
     pub(super) severity: Severity,
     pub(super) about: About<'a>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Port<'a> {
     /// Its function's address as shown; empty for software devices.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
-    pub(super) place: Place<'a>,
+    pub(super) place: Locality<'a>,
     /// The worst of the port, its card and its links.
     pub(super) severity: Severity,
     /// Its link into the fabric alone.
@@ -194,7 +194,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
             bdf: *bdf,
             address: shown(&address, whole),
             function,
-            place: Place::of(pci, function, None, bdf.slot()),
+            place: Locality::of(pci, function, None, bdf.slot()),
             severity: about.severity().unwrap_or(Severity::Ok),
             about,
         }
@@ -210,7 +210,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
             let card = slot.unwrap_or_else(|| device.name.clone());
             Port {
                 function,
-                place: Place::of(pci, function, device.numa_node, card),
+                place: Locality::of(pci, function, device.numa_node, card),
                 address: shown(&address, whole),
                 severity: of_port(&view, &about),
                 link: of_link(&view, &about),
@@ -267,7 +267,7 @@ pub(super) fn pcie(function: &Option<&PciFunction>) -> Option<String> {
 
 /// Where a GPU or port is plugged in.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct Locality<'a> {
     root_port: Option<&'a str>,
     /// The bridge below the root port: a switch's upstream port.
     switch: Option<&'a str>,
@@ -275,7 +275,7 @@ pub(super) struct Place<'a> {
     card: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Locality<'a> {
     /// `numa`: where that is known of the device itself.
     fn of(
         pci: Option<&'a PciFacts>,
@@ -287,7 +287,7 @@ impl<'a> Place<'a> {
         let up = |bridge: &&str| parent(pci?.functions.get(*bridge)?);
         let above = std::iter::successors(function.and_then(parent), up);
         let mut bridges: Vec<&str> = above.take(MAX_DEPTH).collect();
-        Place {
+        Locality {
             root_port: bridges.pop(),
             switch: bridges.pop(),
             numa: numa.or_else(|| function?.numa_node),
@@ -301,12 +301,12 @@ fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>], whole: bool) -> Vec<Group<'a
         let of_gpus = gpus.iter().map(|gpu| &gpu.place);
         of_gpus.chain(ports.iter().map(|port| &port.place))
     };
-    let above = |place: &Place<'_>| {
+    let above = |place: &Locality<'_>| {
         let Some(root) = place.root_port else {
             return Above::Unseen;
         };
         let below = places().filter(|of| of.root_port == Some(root));
-        let below: Vec<&Place<'_>> = below.collect();
+        let below: Vec<&Locality<'_>> = below.collect();
         match place.switch {
             _ if below.iter().all(|of| of.card == place.card) => Above::Numa,
             Some(switch) if below.iter().all(|of| of.switch == place.switch) => {
@@ -316,7 +316,7 @@ fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>], whole: bool) -> Vec<Group<'a
         }
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
-    let key = |place: &Place<'_>| (place.numa, above(place));
+    let key = |place: &Locality<'_>| (place.numa, above(place));
     for gpu in gpus {
         let group = found.entry(key(&gpu.place)).or_default();
         group.gpus.push(gpu.clone());

@@ -15,7 +15,7 @@ use super::assemble::REPORT_REACH;
 use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, Way};
 use super::open::{SYSLOG, open_log};
-use super::state::{Place, ResumeState};
+use super::state::{Position, ResumeState};
 use super::{aer, decode, gpu, record, silent};
 
 /// Age from which a record found at the very first start is history.
@@ -71,7 +71,7 @@ pub struct KmsgFollower {
     seen_until_us: Option<u64>,
     until_found: bool,
     /// The last record handled.
-    reached: Option<Place>,
+    reached: Option<Position>,
     overrun: bool,
     /// `reached` is newer than the last place handed over.
     dirty: bool,
@@ -223,7 +223,7 @@ impl KmsgFollower {
         {
             self.lost += seq.saturating_sub(last).saturating_sub(1);
         }
-        let place = Place::numbered(seq, record.ts_us);
+        let place = Position::numbered(seq, record.ts_us);
         let from = (record.facility, record.device.as_deref());
         self.message(place, from, &record.text, fresh, now_us)
     }
@@ -231,7 +231,7 @@ impl KmsgFollower {
     /// Handles a message that was not handled before, from this facility and device.
     fn message(
         &mut self,
-        place: Place,
+        place: Position,
         (facility, device): (u32, Option<&str>),
         text: &str,
         fresh: bool,

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::decode;
-use super::state::{LineMark, Place};
+use super::state::{LineMark, Position};
 use crate::hash::fnv1a;
 
 /// A message with its place.
@@ -21,7 +21,7 @@ pub struct Message {
     /// Its lines, joined by newlines.
     pub text: String,
     /// Place of its last line, where reading resumes.
-    pub place: Place,
+    pub place: Position,
 }
 
 impl Message {
@@ -90,7 +90,7 @@ impl<'a> Lines<'a> {
 
     /// The line at which what came after `place` begins, their number if nothing is new; `None` where the
     /// last line handled is not among these. `all`: these are all lines that the ring holds.
-    pub fn after(&self, place: &Place, all: bool) -> Option<usize> {
+    pub fn after(&self, place: &Position, all: bool) -> Option<usize> {
         let Some(ts_us) = place.last_ts_us else {
             return all.then_some(0);
         };
@@ -120,7 +120,7 @@ impl<'a> Lines<'a> {
                 continue;
             }
             let count = *equal;
-            let place = Place::marked(LineMark { hash, count }, line.ts_us);
+            let place = Position::marked(LineMark { hash, count }, line.ts_us);
             let text = String::from_utf8_lossy(line.text);
             if let Some((prefix, first)) = &open
                 && *prefix == line.prefix

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::input::{self, RecordInput};
 use super::klogctl;
 use super::ring::Ring;
-use super::state::{Place, ResumeState};
+use super::state::{Position, ResumeState};
 use crate::settings_macro::words;
 
 /// Name of syslog(2) in errors.
@@ -51,7 +51,7 @@ impl FollowOptions {
     }
 
     /// Where an earlier run of this boot stopped.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<Position> {
         let resume = self.resume.as_ref()?;
         (resume.boot_id == self.boot_id).then_some(resume.place)
     }
@@ -99,6 +99,6 @@ pub(super) fn open_log(
 ///
 /// # Errors
 /// The system's answer, or that the log cannot be followed this way.
-pub fn syslog(place: Place) -> io::Result<Box<dyn RecordInput>> {
+pub fn syslog(place: Position) -> io::Result<Box<dyn RecordInput>> {
     Ok(Box::new(Ring::open(Box::new(klogctl::read_all), place)?))
 }

@@ -10,7 +10,7 @@ use std::io;
 
 use super::input::{Input, RecordInput};
 use super::lines::Lines;
-use super::state::Place;
+use super::state::Position;
 
 /// Bytes of the log's end that are read first: the lines of a quiet second many times over.
 const FIRST: usize = 16 * 1024;
@@ -27,7 +27,7 @@ pub struct Ring {
     read_all: Box<ReadAll>,
     buffer: Vec<u8>,
     /// The last line handled; without one, every line is new.
-    place: Place,
+    place: Position,
     /// Every line stamped before this was handled, also after a loss.
     floor_us: u64,
     news: VecDeque<Input>,
@@ -39,7 +39,7 @@ impl Ring {
     ///
     /// # Errors
     /// The system's answer; [`Unstamped`](super::lines::Unstamped).
-    pub fn open(read_all: Box<ReadAll>, place: Place) -> io::Result<Self> {
+    pub fn open(read_all: Box<ReadAll>, place: Position) -> io::Result<Self> {
         let mut ring = Self {
             read_all,
             buffer: Vec::new(),
@@ -72,7 +72,7 @@ impl Ring {
                 None => {
                     // Overwritten, or cleared (`dmesg -C`): how much was lost is unknown.
                     self.news.push_back(Input::Lost);
-                    self.place = Place::default();
+                    self.place = Position::default();
                     lines.messages(0, self.floor_us)
                 }
             };

@@ -9,13 +9,13 @@ pub struct ResumeState {
     pub boot_id: String,
     /// The last record that was handled.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: Position,
 }
 
 /// A record's place in the log of one boot, as far as the way it was read shows it. The stamp is
 /// common to all ways, so that a run may go on where one that read another way stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Position {
     /// Record number, counted from 0 at boot: of `/dev/kmsg`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seq: Option<u64>,
@@ -37,7 +37,7 @@ pub struct LineMark {
     pub count: u32,
 }
 
-impl Place {
+impl Position {
     /// Of a record of `/dev/kmsg`.
     pub fn numbered(seq: u64, ts_us: u64) -> Self {
         Self {
@@ -68,9 +68,9 @@ mod tests {
             count: 2,
         };
         for place in [
-            Place::numbered(7, 1),
-            Place::marked(mark, u64::MAX),
-            Place::default(),
+            Position::numbered(7, 1),
+            Position::marked(mark, u64::MAX),
+            Position::default(),
         ] {
             let state = ResumeState {
                 boot_id: "a".into(),

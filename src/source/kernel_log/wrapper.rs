@@ -92,7 +92,7 @@ fn repeated(s: &str) -> Option<&str> {
 const MOST_PREFIXES: usize = 12;
 
 /// An entry of a log as a JSON object.
-type Entry = serde_json::Map<String, Value>;
+type JsonObject = serde_json::Map<String, Value>;
 
 /// The text of `dmesg -J`, as a whole object or a field a line, and of Fluent Bit's input `kmsg`.
 fn json_message(line: &str) -> Option<String> {
@@ -104,7 +104,7 @@ fn json_message(line: &str) -> Option<String> {
     if !is_entry {
         return None;
     }
-    let entry: Entry = serde_json::from_str(line).ok()?;
+    let entry: JsonObject = serde_json::from_str(line).ok()?;
     let dmesg = |name: &String| ["fac", "pri", "time", "caller", "msg"].contains(&name.as_str());
     let from_kernel = match (entry.get("fac"), entry.get("pri")) {
         (None, None) => entry.get("sequence")?.is_u64(),
@@ -123,7 +123,7 @@ fn shipped(line: &str) -> Option<String> {
     if !(line.starts_with('{') && line.contains("\"kernel\"")) {
         return None;
     }
-    let entry: Entry = serde_json::from_str(line).ok()?;
+    let entry: JsonObject = serde_json::from_str(line).ok()?;
     let said = |name: &str| entry.get(name).and_then(|value| value.as_str());
     let from_kernel = SPEAKERS.split(' ').any(|name| said(name) == Some("kernel"));
     let message = said("message")
@@ -139,7 +139,7 @@ fn shipped(line: &str) -> Option<String> {
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
 fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
     let line = line.trim_end().trim_end_matches(',');
-    let entry: Entry = serde_json::from_str(line).ok()?;
+    let entry: JsonObject = serde_json::from_str(line).ok()?;
     let field = |name: &str| entry.get(name).filter(|value| !value.is_null());
     let speaker = field("_TRANSPORT").or_else(|| field("SYSLOG_IDENTIFIER"));
     let from_kernel = speaker.is_none_or(|speaker| speaker == "kernel");

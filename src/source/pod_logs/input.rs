@@ -1,6 +1,6 @@
 //! The bytes of one file, plain or compressed, from any offset on.
 
-use super::listing::{self, Entry};
+use super::listing::{self, Found};
 use super::options::Fingerprint;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -110,7 +110,7 @@ pub(super) fn beginning(file: &File) -> io::Result<Vec<u8>> {
 }
 
 /// Whether the file of `entry` begins as `first` says and, where its size tells, reaches to `offset`.
-pub(super) fn is_same(entry: &Entry, first: Fingerprint, offset: u64) -> io::Result<bool> {
+pub(super) fn is_same(entry: &Found, first: Fingerprint, offset: u64) -> io::Result<bool> {
     if entry.compressed {
         let mut buf = [0; Fingerprint::MAX];
         let (bytes, _) = Gz::open(&entry.path, 0)?.fill(&mut buf)?;

@@ -20,7 +20,7 @@ const MAX_EXAMINED: usize = 1 << 20;
 
 /// One file of a container's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct Found {
     pub(super) restart: u32,
     pub(super) age: Age,
     pub(super) compressed: bool,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
 /// A container's files, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<Found>,
     /// A log that is not a regular file, or a link that leads to none.
     pub(super) odd: Option<String>,
 }
@@ -45,8 +45,8 @@ pub(super) struct Name {
 }
 
 impl Name {
-    fn entry(&self, dir: &Path, restart: u32, (age, compressed): (Age, bool)) -> Entry {
-        Entry {
+    fn entry(&self, dir: &Path, restart: u32, (age, compressed): (Age, bool)) -> Found {
+        Found {
             restart,
             age,
             compressed,
@@ -102,7 +102,7 @@ pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
             listing.odd = Some(format!("{}: not a regular file", path.display()));
         }
     }
-    let key = |file: &Entry| (file.restart, file.age);
+    let key = |file: &Found| (file.restart, file.age);
     (listing.entries).sort_by_key(|file| (key(file), file.compressed));
     // While the kubelet compresses, both are there.
     (listing.entries).dedup_by_key(|file| key(file));
@@ -112,7 +112,7 @@ pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
 /// The one file of a log that is not rotated.
 pub(super) fn single(path: &Path) -> io::Result<Listing> {
     let meta = std::fs::symlink_metadata(path)?;
-    let entry = Entry {
+    let entry = Found {
         restart: 0,
         age: Age::Live,
         compressed: false,
@@ -126,7 +126,7 @@ pub(super) fn single(path: &Path) -> io::Result<Listing> {
 }
 
 /// The file that a link leads to, and the ones rotated away next to it.
-fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
+fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Found>> {
     let real = resolve(root, link)?;
     let name = real.file_name().and_then(|name| name.to_str());
     let (Some(dir), Some(base)) = (real.parent(), name) else {

@@ -1,9 +1,9 @@
 //! One container's log: which of its files is read, how far, and when it is checked again.
 
 use super::input::{self, Input, Slot, Then};
-use super::listing::{self, Entry, Listing, is_gone};
+use super::listing::{self, Found, Listing, is_gone};
 use super::options::{
-    Container, FileId, Fingerprint, Layout, Mark, Options, Place, PollStats, Sink,
+    Container, FileId, Fingerprint, Layout, Mark, Options, Point, PollStats, Sink,
 };
 use crate::observe::reading::{Fault, Reading};
 use crate::source::tree::classify;
@@ -51,7 +51,7 @@ pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     pub(super) id: FileId,
     /// The first line that is not handled yet.
-    pub(super) place: Place,
+    pub(super) place: Point,
     pub(super) device: u64,
     pub(super) compressed: bool,
     /// Where the last read ended: the beginning of a line may lie between.
@@ -75,7 +75,7 @@ pub(super) struct Log {
     /// Begin with the current file; otherwise with the oldest.
     pub(super) newest: bool,
     /// Without a file: where an earlier run stopped.
-    pub(super) resume: Option<Place>,
+    pub(super) resume: Option<Point>,
     pub(super) file: Option<OpenFile>,
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
@@ -223,7 +223,7 @@ impl Log {
     }
 
     /// How far the log was read.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<Point> {
         self.file.as_ref().map(|file| file.place).or(self.resume)
     }
 
@@ -494,7 +494,7 @@ impl Log {
 
 impl OpenFile {
     /// Opens a file at a place; `None` where the name is another file's by now.
-    pub(super) fn open(entry: &Entry, mut place: Place, tools: &Tools) -> io::Result<Option<Self>> {
+    pub(super) fn open(entry: &Found, mut place: Point, tools: &Tools) -> io::Result<Option<Self>> {
         let (file, meta) = listing::open(&entry.path)?;
         if meta.ino() != entry.inode {
             return Ok(None);

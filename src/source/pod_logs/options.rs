@@ -187,7 +187,7 @@ pub struct Mark {
     pub restart: u32,
     /// The place in that file.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: Point,
     /// Stamp of the youngest rotated file that is known to be older (`20241114101112`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<u64>,
@@ -198,7 +198,7 @@ pub struct Mark {
 
 /// A place in a file; outlives its descriptor and the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Place {
+pub struct Point {
     /// Its inode number: the first guess where to find it.
     pub inode: u64,
     /// Its beginning, which identifies it.

@@ -1,10 +1,10 @@
 //! From one file of a container to the next: where to begin, where to go on, what is lost in between.
 
 use super::input;
-use super::listing::{Entry, is_gone};
+use super::listing::{Found, is_gone};
 use super::log::{Log, OpenFile, Tools, taken};
 use super::names::Age;
-use super::options::{Place, Sink};
+use super::options::{Point, Sink};
 use std::io;
 
 /// Most compressed files open at a time; others wait.
@@ -12,7 +12,7 @@ const MAX_UNPACKING: usize = 4;
 
 impl Log {
     /// Goes on with what the directory holds now.
-    pub(super) fn follow(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
+    pub(super) fn follow(&mut self, entries: &[Found], tools: &mut Tools, sink: &mut dyn Sink) {
         let Some(place) = self.place() else {
             return self.begin(entries, tools);
         };
@@ -34,20 +34,20 @@ impl Log {
     }
 
     /// Opens the first file.
-    fn begin(&mut self, entries: &[Entry], tools: &mut Tools) {
+    fn begin(&mut self, entries: &[Found], tools: &mut Tools) {
         let at = match self.newest {
             true => entries.len().checked_sub(1),
             false => entries.iter().position(|entry| self.is_newer(entry)),
         };
         if let Some(at) = at {
-            self.open(entries, at, Place::default(), tools);
+            self.open(entries, at, Point::default(), tools);
         }
     }
 
     /// The file is gone, or was cut back while it was closed.
-    fn lose_file(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
+    fn lose_file(&mut self, entries: &[Found], tools: &mut Tools, sink: &mut dyn Sink) {
         let inode = self.file.as_ref().map(|file| file.place.inode);
-        let is_it = |entry: &Entry| Some(entry.inode) == inode && !entry.compressed;
+        let is_it = |entry: &Found| Some(entry.inode) == inode && !entry.compressed;
         let cut_back = entries.iter().any(is_it);
         // A quiet file had been read: it ended, or was removed. What an earlier run left may have grown.
         let unread = self.file.is_none() || self.lively && !cut_back;
@@ -77,7 +77,7 @@ impl Log {
             Ok(None) => entries.iter().position(|entry| self.is_newer(entry)),
             Err(_) => None,
         };
-        if !next.is_some_and(|at| self.open(&entries, at, Place::default(), tools)) {
+        if !next.is_some_and(|at| self.open(&entries, at, Point::default(), tools)) {
             // The next check finds the newer file again.
             self.superseded = None;
             self.lively &= !(self.file.as_ref()).is_some_and(|file| file.spent);
@@ -88,13 +88,13 @@ impl Log {
     /// Which entry is the file that is read: the one of its inode number, unless another file got that
     /// while it was closed; else, compressed or copied, the one that begins like it. An error where it
     /// was renamed meanwhile.
-    fn locate(&self, entries: &[Entry]) -> io::Result<Option<usize>> {
+    fn locate(&self, entries: &[Found]) -> io::Result<Option<usize>> {
         let Some(place) = self.place() else {
             return Ok(None);
         };
         let youngest_first = entries.iter().enumerate().rev();
         let own = youngest_first.filter(|(_, entry)| entry.restart == self.who.restart);
-        let mut candidates: Vec<(usize, &Entry)> = own.collect();
+        let mut candidates: Vec<(usize, &Found)> = own.collect();
         candidates.sort_by_key(|(_, entry)| entry.inode != place.inode);
         for (at, entry) in candidates {
             let by_inode = entry.inode == place.inode;
@@ -115,13 +115,13 @@ impl Log {
     }
 
     /// Whether the closed file is this entry, as it was when it was opened.
-    fn is_at(&self, entry: Option<&Entry>) -> bool {
+    fn is_at(&self, entry: Option<&Found>) -> bool {
         let known = (self.file.as_ref()).map(|file| (file.place.inode, file.compressed));
         known.is_some() && known == entry.map(|entry| (entry.inode, entry.compressed))
     }
 
     /// Takes over where the file stands now: it may have been renamed.
-    fn note_place(&mut self, entries: &[Entry], at: usize) {
+    fn note_place(&mut self, entries: &[Found], at: usize) {
         let (Some(file), Some(entry)) = (&mut self.file, entries.get(at)) else {
             return;
         };
@@ -134,13 +134,13 @@ impl Log {
     }
 
     /// Whether a file is known to be newer than the one that was read last.
-    fn is_newer(&self, entry: &Entry) -> bool {
+    fn is_newer(&self, entry: &Found) -> bool {
         let known_older = matches!(entry.age, Age::Stamp(_)) && stamp(entry) <= self.older;
         entry.restart > self.who.restart || entry.restart == self.who.restart && !known_older
     }
 
     /// Goes over to a file. False: not now; it is tried again.
-    fn open(&mut self, entries: &[Entry], at: usize, place: Place, tools: &mut Tools) -> bool {
+    fn open(&mut self, entries: &[Found], at: usize, place: Point, tools: &mut Tools) -> bool {
         let Some(entry) = entries.get(at) else {
             return false;
         };
@@ -170,7 +170,7 @@ impl Log {
 }
 
 /// Stamp of a file that the kubelet rotated.
-fn stamp(entry: &Entry) -> Option<u64> {
+fn stamp(entry: &Found) -> Option<u64> {
     match entry.age {
         Age::Stamp(stamp) => Some(stamp),
         Age::Number(_) | Age::Live => None,

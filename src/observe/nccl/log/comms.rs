@@ -7,7 +7,7 @@ impl NcclLog {
         &mut self,
         comm: &Comm,
         record: &Record<'_>,
-        place: Place,
+        place: HostPid,
         number: u64,
         time: Time<'_>,
     ) {
@@ -66,7 +66,7 @@ impl NcclLog {
 
     /// Gives a communicator what lines without its id said of one of its ranks: the line that starts an
     /// init, which has the id, may be before the log.
-    fn adopt(&mut self, comm: &Comm, key: GroupKey, place: Place, tid: Option<u32>) {
+    fn adopt(&mut self, comm: &Comm, key: GroupKey, place: HostPid, tid: Option<u32>) {
         let (rank, nameless) = (comm.rank, GroupKey { id: 0, ..key });
         let begins = comm.phase == Phase::Start || comm.id.is_none();
         if begins || self.group_of(place, tid, key.nranks) != Some(nameless) {
@@ -92,7 +92,7 @@ impl NcclLog {
     }
 
     /// An error trace of an init: those of the thread, or else of the process, that did not end.
-    pub(super) fn init_failed(&mut self, place: Place, tid: Option<u32>) {
+    pub(super) fn init_failed(&mut self, place: HostPid, tid: Option<u32>) {
         let process = self.processes.get_mut(&place);
         let thread = (process.zip(tid)).and_then(|(process, tid)| process.thread(tid));
         let of_thread = thread.and_then(|thread| thread.group);
@@ -105,7 +105,7 @@ impl NcclLog {
     }
 
     /// How long an init took, by a line of its own.
-    pub(super) fn init_took(&mut self, place: Place, tid: Option<u32>, init: InitSeconds) {
+    pub(super) fn init_took(&mut self, place: HostPid, tid: Option<u32>, init: InitSeconds) {
         let key = self.group_of(place, tid, init.nranks);
         let group = key.and_then(|key| self.groups.get_mut(&key));
         if let Some(seat) = group.and_then(|group| group.seats.get_mut(&init.rank)) {
@@ -123,14 +123,14 @@ impl NcclLog {
 
     /// A process that appears as a rank replaces those of this host that had the rank before, or the GPU,
     /// unless both are in some other communicator, too.
-    fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
+    fn supersede(&mut self, key: GroupKey, rank: u32, place: HostPid) {
         let own = self.groups.get(&key);
         let bus = own.and_then(|group| group.seats.get(&rank)?.bus);
         let is_wide = own.is_some_and(|group| group.nodes > Some(1));
         let joined = self.groups.iter().filter(|(_, group)| group.holds(place));
         let joined = joined.map(|(key, group)| {
             let places = group.seats.values().map(|seat| seat.place);
-            (*key, places.collect::<BTreeSet<Place>>())
+            (*key, places.collect::<BTreeSet<HostPid>>())
         });
         let joined: Vec<_> = joined.collect();
         let is_older = |(other, older): &(&GroupKey, &Group)| {
@@ -180,14 +180,14 @@ impl NcclLog {
     }
 
     /// The communicator that a thread works on, if it has this number of ranks.
-    fn group_of(&mut self, place: Place, tid: Option<u32>, nranks: u32) -> Option<GroupKey> {
+    fn group_of(&mut self, place: HostPid, tid: Option<u32>, nranks: u32) -> Option<GroupKey> {
         let process = self.processes.get_mut(&place)?;
         let key = process.thread(tid?)?.group?;
         (key.nranks == nranks).then_some(key)
     }
 
     /// The latest communicator of this size in which the process is this rank.
-    fn seated_as(&self, comm: &Comm, place: Place) -> Option<GroupKey> {
+    fn seated_as(&self, comm: &Comm, place: HostPid) -> Option<GroupKey> {
         let fits = |(key, group): &(&GroupKey, &Group)| {
             let seat = group.seats.get(&comm.rank);
             key.nranks == comm.nranks && seat.is_some_and(|seat| seat.place == place)
@@ -198,7 +198,7 @@ impl NcclLog {
     }
 
     /// Assigns a thread's connections, also those it made before, to a communicator.
-    fn bind(&mut self, place: Place, tid: Option<u32>, key: GroupKey) {
+    fn bind(&mut self, place: HostPid, tid: Option<u32>, key: GroupKey) {
         let process = self.processes.get_mut(&place);
         let thread = (process.zip(tid)).and_then(|(process, tid)| process.thread(tid));
         let Some(thread) = thread else { return };

@@ -41,7 +41,7 @@ impl NcclLog {
 
     /// Detects machines that share a name, by the first address of each interface. A process that begins
     /// with another address is of a pod that was started again, unless the one before comes back.
-    pub(super) fn addressed(&mut self, place: Place, list: &str, begins: bool) {
+    pub(super) fn addressed(&mut self, place: HostPid, list: &str, begins: bool) {
         let mut seen = BTreeSet::new();
         for (interface, address) in entries(list).take(16) {
             if self.shared_names || address.is_empty() || !seen.insert(interface) {

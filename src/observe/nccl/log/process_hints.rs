@@ -6,7 +6,7 @@ use crate::observe::nccl::process::Stage;
 
 impl NcclLog {
     /// What a failure shows about verbs in its process.
-    pub(super) fn about_verbs(&mut self, place: Place, failure: Failure, text: &str) {
+    pub(super) fn about_verbs(&mut self, place: HostPid, failure: Failure, text: &str) {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
@@ -44,7 +44,7 @@ impl NcclLog {
 
     /// A function passes an error on to its caller. What transport/net.cc calls (up to 2.18 by
     /// include/net.h) is the chosen net; the choice itself tries others.
-    pub(super) fn traced(&mut self, place: Place, record: &Record<'_>, file: &str, number: u64) {
+    pub(super) fn traced(&mut self, place: HostPid, record: &Record<'_>, file: &str, number: u64) {
         if file.ends_with("init.cc") {
             self.init_failed(place, record.who.tid);
         }
@@ -83,7 +83,7 @@ impl NcclLog {
         self.show(EvidenceKind::Env(name), text, number);
     }
 
-    pub(super) fn env(&mut self, place: Place, name: &str, value: &str, text: &str, number: u64) {
+    pub(super) fn env(&mut self, place: HostPid, name: &str, value: &str, text: &str, number: u64) {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };

@@ -14,7 +14,7 @@ use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::traffic::GpuPod;
-use crate::readiness::history::{Change, Entry, What};
+use crate::readiness::history::{Change, HistoryEntry, What};
 use crate::report::cluster::{BudgetStatus, ClusterStatus};
 use crate::report::testing::{NOW, broken, finding, hear_of, node};
 use crate::report::{Jobs, State, XidSeen};
@@ -143,7 +143,7 @@ fn snapshot(report: &mut Report, evil: &str) {
     }
 }
 
-fn history(evil: &str) -> Arc<[Entry]> {
+fn history(evil: &str) -> Arc<[HistoryEntry]> {
     let text = || evil.to_string();
     let what = What {
         check: text().leak(),
@@ -167,7 +167,7 @@ fn history(evil: &str) -> Arc<[Entry]> {
             stood: Duration::MAX,
         },
     ];
-    let entry = |change| Entry {
+    let entry = |change| HistoryEntry {
         at: Millis(u64::MAX),
         change,
     };
@@ -333,7 +333,7 @@ fn hostile_reports_make_pages_of_a_bounded_size() {
     jobs.no_rdma = vec![jobs.no_rdma[0].clone(); 100];
     report.reasons = vec![evil.clone(); 500];
     report.muted = vec![evil.clone(); 500];
-    let entries: Vec<Entry> = report.history.iter().cloned().cycle().take(300).collect();
+    let entries: Vec<HistoryEntry> = report.history.iter().cloned().cycle().take(300).collect();
     report.history = entries.into();
     for n in 0..500 {
         let health = report.snapshot.sources.values().next().cloned().unwrap();

@@ -71,7 +71,7 @@ fn drain_all(f: &mut KmsgFollower, now_us: u64) -> Drained {
 fn through(boot_id: &str, last_seq: u64) -> ResumeState {
     ResumeState {
         boot_id: boot_id.into(),
-        place: Place::numbered(last_seq, 0),
+        place: Position::numbered(last_seq, 0),
     }
 }
 
@@ -236,7 +236,7 @@ fn message(facility: u32, ts_us: u64, text: &str) -> Input {
         priority: facility << 3,
         ts_us,
         text: text.into(),
-        place: Place::marked(mark, ts_us),
+        place: Position::marked(mark, ts_us),
     })
 }
 
@@ -291,7 +291,7 @@ fn the_device_goes_on_where_syslog_stopped() {
         let mut o = FollowOptions::new("k", "b");
         o.resume = Some(ResumeState {
             boot_id: "b".into(),
-            place: Place::marked(mark, 60),
+            place: Position::marked(mark, 60),
         });
         let mut f = ring(log.collect(), o);
         let drained = drain_all(&mut f, 0);

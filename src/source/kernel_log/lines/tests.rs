@@ -155,7 +155,7 @@ fn reports_of_several_devices_within_a_microsecond_all_count() {
 }
 
 /// The place behind a line of a text.
-fn place(text: &str, line: usize) -> Place {
+fn place(text: &str, line: usize) -> Position {
     let part: Vec<&str> = text.lines().take(line).collect();
     let part = part.join("\n") + "\n";
     let messages = lines(&part).messages(0, 0);
@@ -210,10 +210,10 @@ fn a_place_of_the_device_is_found_by_its_stamp() {
         (9_000_000, Some(3)),
         (1_000_000, None),
     ] {
-        let place = Place::numbered(7, ts_us);
+        let place = Position::numbered(7, ts_us);
         assert_eq!(lines(log).after(&place, true), want, "{ts_us}");
     }
-    let nothing = Place::default();
+    let nothing = Position::default();
     assert_eq!(lines(log).after(&nothing, true), Some(0));
     assert_eq!(lines(log).after(&nothing, false), None);
 }
@@ -231,7 +231,7 @@ fn marks_stay_the_same_from_build_to_build() {
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), from in 0usize..9, floor in any::<u64>()) {
-        let place = Place::marked(LineMark { hash: 1, count: 0 }, 0);
+        let place = Position::marked(LineMark { hash: 1, count: 0 }, 0);
         if let Ok(lines) = Lines::parse(&bytes) {
             let _ = lines.messages(from, floor);
             let _ = lines.after(&place, true);

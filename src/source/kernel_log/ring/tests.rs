@@ -63,13 +63,13 @@ impl Kernel {
         })
     }
 
-    fn open(&self, place: Place) -> Ring {
+    fn open(&self, place: Position) -> Ring {
         Ring::open(self.read_all(), place).unwrap()
     }
 }
 
 /// What a look gives: texts, `GAP`; and the place that it ends at.
-fn drain(ring: &mut Ring, place: &mut Place) -> Vec<String> {
+fn drain(ring: &mut Ring, place: &mut Position) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         match ring.next().unwrap() {
@@ -87,7 +87,7 @@ fn drain(ring: &mut Ring, place: &mut Place) -> Vec<String> {
 #[test]
 fn each_line_is_told_once_over_looks_and_restarts() {
     let kernel = Kernel::new(1 << 20);
-    let mut place = Place::default();
+    let mut place = Position::default();
     let mut ring = kernel.open(place);
     assert!(drain(&mut ring, &mut place).is_empty());
     // Equal lines at different times, and twice in a microsecond.
@@ -113,7 +113,7 @@ fn a_quiet_look_reads_the_end_only() {
     for i in 0..40_000 {
         kernel.say(i, "as long as a line usually is, or thereabouts");
     }
-    let mut place = Place::default();
+    let mut place = Position::default();
     let mut ring = kernel.open(place);
     drain(&mut ring, &mut place);
     assert!(kernel.asked().last().unwrap() > &(1 << 20));
@@ -133,7 +133,7 @@ fn a_quiet_look_reads_the_end_only() {
 fn what_left_the_ring_unread_is_one_gap() {
     let kernel = Kernel::new(4096);
     kernel.say(1, "first");
-    let mut place = Place::default();
+    let mut place = Position::default();
     let mut ring = kernel.open(place);
     assert_eq!(drain(&mut ring, &mut place), ["first"]);
     for i in 0..1000 {
@@ -156,7 +156,7 @@ fn what_left_the_ring_unread_is_one_gap() {
 fn a_log_that_was_cleared_is_a_gap_and_goes_on() {
     let kernel = Kernel::new(4096);
     kernel.say(1, "a");
-    let mut place = Place::default();
+    let mut place = Position::default();
     let mut ring = kernel.open(place);
     drain(&mut ring, &mut place);
     kernel.clear();
@@ -171,7 +171,7 @@ fn a_log_that_was_cleared_is_a_gap_and_goes_on() {
 fn what_was_refused_is_told_at_once() {
     let refused = Ring::open(
         Box::new(|_| Err(io::ErrorKind::PermissionDenied.into())),
-        Place::default(),
+        Position::default(),
     );
     let error = refused.err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
@@ -179,6 +179,6 @@ fn what_was_refused_is_told_at_once() {
         buffer[..6].copy_from_slice(b"<6>ab\n");
         Ok(6)
     });
-    let error = Ring::open(unstamped, Place::default()).err().unwrap();
+    let error = Ring::open(unstamped, Position::default()).err().unwrap();
     assert!(error.to_string().contains("printk"), "{error}");
 }
