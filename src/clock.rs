@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// Now.
+    /// The present moment on the agent's clock.
     pub fn now(&self) -> Millis {
         self.offset.plus(self.origin.elapsed())
     }

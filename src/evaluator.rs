@@ -35,7 +35,7 @@ const FAULTY: Duration = Duration::from_secs(2);
 /// The same while the taint, a start that settles, a hung read or a sample is waited for.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
-/// Shortest time between reports that only time gives a reason for.
+/// Minimum interval between reports that only the passing of time causes.
 const SOONEST: Duration = Duration::from_millis(10);
 
 /// Judges one node over time.
@@ -51,7 +51,7 @@ pub struct Evaluator {
     debouncer: Debouncer,
     /// The state, and since when it stands.
     current: Option<(State, Millis)>,
-    /// How often each state was entered since the agent started, whatever boots it saw.
+    /// How often each state was entered since the agent started, across reboots.
     transitions: BTreeMap<String, u64>,
     /// The rails with which the node was last ready or degraded: a candidate that waits does not take
     /// that back. With other rails it settles again.
@@ -97,7 +97,7 @@ impl Judged {
     }
 }
 
-/// How often the node is sampled.
+/// Whether samples are judged over time or once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Over time: findings wait before they are believed. The flag says whether the first full

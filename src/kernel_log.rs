@@ -38,8 +38,8 @@ pub struct Settings {
 /// Stack of the thread, in bytes.
 const STACK: usize = 128 * 1024;
 
-/// A record may be so much younger than the uptime that was read before it, and the kernel's clock may
-/// be ahead by a hundredth of that time.
+/// How far a record's stamp may exceed the uptime that was read before it; the kernel's clock may also be
+/// ahead by a hundredth of that time.
 const READ_LATER: Duration = Duration::from_secs(60);
 
 impl Settings {

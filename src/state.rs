@@ -50,7 +50,7 @@ impl Saved {
         }
     }
 
-    /// Whether nothing differs but what counters count.
+    /// Whether only the values of counters differ.
     pub fn is_like(&self, other: &Saved) -> bool {
         let mut own = self.clone();
         own.memory.take_counts_of(&other.memory);

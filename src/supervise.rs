@@ -64,7 +64,7 @@ pub const TEXTFILE: Row = Row::new("textfile", 60, false);
 /// Interval at which progress is compared.
 const TICK: Duration = Duration::from_secs(1);
 
-/// So many panics of one task within this time end the process.
+/// The process exits after this many panics of one task within this time.
 const PANICS: (usize, Duration) = (5, Duration::from_secs(600));
 
 /// `/healthz` fails once a task was not up for so many deadlines of a read.

@@ -143,7 +143,7 @@ fn cause(
 /// Links that go down within this time of each other count as one event. Polls are seconds apart.
 const SAME_EVENT_WINDOW: Duration = Duration::from_secs(10);
 
-/// So many rails of different cards have a cause that they share; two may be chance.
+/// This many rails on different cards imply a shared cause; two may be coincidence.
 const TOGETHER: usize = 3;
 
 /// Findings about what several rails lost at once.

@@ -46,7 +46,7 @@ impl GpuDirectVerdict {
 /// ice, idpf and i40e carry irdma.
 const DMABUF_DRIVERS: &str = "mlx5_core mlx5_ib efa bnxt_re bnxt_en irdma ice idpf i40e ionic";
 
-/// Takes DMA-BUF memory in some kernels newer than 6.12; in which, its release does not tell.
+/// Takes DMA-BUF memory in some kernels newer than 6.12; its release string does not say which.
 const MANA: &str = "mana";
 
 /// Omni-Path moves GPU memory by an interface of its own (PSM), not by verbs.
@@ -68,7 +68,7 @@ pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectV
         return GpuDirectVerdict { path, why };
     }
     if devices.iter().all(|device| device.is_gvnic()) {
-        why.push("GPUDirect-TCPX(O) is the daemon's and the plugin's in the pod; no file of the node tells".into());
+        why.push("GPUDirect-TCPX(O) runs in the pod; no file on the node shows it".into());
         let path = Path::Unknown;
         return GpuDirectVerdict { path, why };
     }
@@ -125,7 +125,7 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
         (
             nics,
             format!("the NIC driver {} does not have it", lacking.unwrap_or(&"")),
-            "the driver of a NIC cannot be read, or has a way of its own",
+            "a NIC's driver cannot be read, or does not use DMA-BUF",
         ),
     ];
     for (met, no, cannot) in &needs {
@@ -227,7 +227,7 @@ pub(super) fn verdict(
     let gpus: Vec<_> = pci.into_iter().flat_map(PciFacts::gpu_functions).collect();
     let is_nvidias = |(_, gpu): &(_, &PciFunction)| gpu.id.starts_with("10de:");
     if driver_loaded(facts) == Some(false) && !gpus.is_empty() && !gpus.iter().any(is_nvidias) {
-        let others = "the GPUs are not NVIDIA's; of others' drivers no file is read";
+        let others = "the GPUs are not NVIDIA's; other vendors' drivers are not read";
         return GpuDirectVerdict::of(Path::Unknown, others);
     }
     let any_rail = ports.iter().any(|port| port.rail);

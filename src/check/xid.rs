@@ -219,7 +219,7 @@ fn asked(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<RecoveryActi
     }
 }
 
-/// The remedy that the driver's word stands for, so that one GPU is not given several.
+/// The remedy for the recovery action that the driver asks for, so that one GPU is not given several.
 fn advice(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<(Action, String)> {
     let ruling = recovery_ruling(context, asked(context, slot, gpu)?);
     let remedy = format!("Follow the driver's advice (Xid 154): {}", ruling.remedy);

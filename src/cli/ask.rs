@@ -25,7 +25,7 @@ pub(super) struct Asked {
 /// settings; HTTPS is verified by the system's authorities.
 ///
 /// # Errors
-/// Why it cannot be asked, or why nothing is known: no answer in time, or none that may be believed.
+/// The agent cannot be reached, does not answer in time, or its answer cannot be trusted.
 pub(super) async fn report(
     config: &Config,
     asked: &Asked,

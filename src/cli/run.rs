@@ -117,7 +117,8 @@ pub(super) fn load_on_tree(matches: &ArgMatches) -> Result<Box<Loaded>, Vec<Stri
     let root = &agent.host_root;
     if !root.is_dir() {
         let missing = format!("--host-root {}: no such directory", root.display());
-        return Err(vec![missing]);
+        let warnings = loaded.warnings.iter().map(ToString::to_string);
+        return Err(warnings.chain([missing]).collect());
     }
     // State saved on this machine does not belong to the tree of another one.
     let default = Config::default().agent.state_dir;
@@ -133,7 +134,7 @@ fn start(matches: &ArgMatches, quiet: bool) -> Result<Box<Loaded>, u8> {
     let loaded = load_on_tree(matches).map_err(refuse_all)?;
     init_log(&loaded.config, quiet);
     for warning in &loaded.warnings {
-        tracing::warn!("unknown environment variable ignored: {warning}");
+        tracing::warn!(%warning, "unknown environment variable ignored");
     }
     Ok(loaded)
 }

@@ -55,7 +55,7 @@ pub(super) fn backoff((first, longest): (Duration, Duration)) -> ExponentialBack
         .into()
 }
 
-/// What has a pace of its own.
+/// Actions that each have a rate limit of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gate {
     /// Any request, after an error.
@@ -81,7 +81,7 @@ pub(super) enum Gate {
 #[derive(Debug)]
 pub(super) struct Gates {
     limits: Limits,
-    /// When a gate opens; where it allows a burst, when that is whole again.
+    /// When a gate opens; where it allows a burst, when that is fully replenished.
     opens: BTreeMap<Gate, Instant>,
     /// The wait before the next pass, if nothing changes before.
     pub requeue: Option<Duration>,

@@ -14,7 +14,7 @@ pub const PORT: u16 = 9949;
 /// Longest answer, in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// The URL of `host`, `host:port` or a URL; nothing where it is none of them. Plain HTTP without a port
+/// The URL of `host`, `host:port` or a URL; `None` where it is none of these. Plain HTTP without a port
 /// is the agent's port.
 pub fn url(address: &str) -> Option<Uri> {
     let url = match address.contains("://") {

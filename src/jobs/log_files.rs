@@ -383,7 +383,7 @@ impl Directory {
         self.left_out = left_out.filter(|(at, _)| self.now.since(*at) < 2 * LIST_EVERY);
         let (what, fault) = self.trouble(stats)?;
         if self.warned.insert(what) {
-            tracing::warn!(detail = fault.detail, "nccl.log_files: {what}");
+            tracing::warn!(what, detail = fault.detail, "job logs not read");
         }
         Some(fault)
     }

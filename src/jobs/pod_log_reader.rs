@@ -339,7 +339,7 @@ mod tests {
         }
         let mut may = |user, job| may_announce(&mut said, &ContainerKey::of_job(user, job));
         assert!(!may(1000, "100"));
-        // Of one job, so many as of one pod; another job of its user has its own share.
+        // A job has the same quota as a pod; another job of its user has its own.
         assert_eq!(
             [(); 5].map(|()| may(1001, "7")),
             [true, true, true, true, false]

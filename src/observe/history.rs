@@ -30,7 +30,7 @@ pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
 /// devices come and go with pods.
 const MAX_DEVICES: usize = 512;
 
-/// For so long a device or GPU that is missing may yet come back: longer than resets and driver reloads take.
+/// How long a missing device or GPU may still come back: longer than resets and driver reloads take.
 const AWAITED: Duration = Duration::from_secs(600);
 
 /// Most interfaces of a port whose first neighbor is remembered: a bond's legs, which may be renamed.

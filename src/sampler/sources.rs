@@ -161,7 +161,7 @@ pub static SOURCES: &[Source] = &[
     row("vf_links", Interface, HeldBack, |of| of.pci, vfs_reader),
 ];
 
-/// What a name without a row is: never, since names come from the rows.
+/// Stands for an unknown name; none is, since names come from [`SOURCES`].
 static UNKNOWN: Source = row("", Node, Plain, |of| of.devices, |_, _| None);
 
 /// The source of a name.

@@ -61,8 +61,7 @@ pub fn left_out(host: &Host) -> Option<Fault> {
     (all > MAX_DEVICES).then(|| Fault::other(detail()))
 }
 
-/// One device; none if it is gone by now. One that is there and cannot be read stays, as what its
-/// links tell of it.
+/// One device; none if it is gone by now. An unreadable device is kept, described by its links alone.
 fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let dir = class_dir(name);
     let at = |file: &str| dir.join(file);
@@ -120,7 +119,7 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
         unread: unlisted.or(portless),
         driver,
     };
-    // One that went meanwhile was read in part, and its key may be another than it was.
+    // A device removed during the read was read in part, and its key may differ.
     tree::exists(host, &dir).then_some(device)
 }
 

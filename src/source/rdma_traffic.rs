@@ -19,7 +19,7 @@ const PACKETS: &str = "sent_pkts rcvd_pkts";
 /// A packet counts as this many bytes: the smallest usual path MTU of RoCE.
 const PACKET_BYTES: u64 = 1024;
 
-/// Bytes that a device moved, both ways, since whenever; absent where no counter tells. Without `pma` its
+/// Bytes that a device moved in both directions, from an arbitrary start; absent without byte counters. Without `pma` its
 /// PMA files stay closed: each costs a firmware command. Not observable where they may not be read: they
 /// must not be tried again, as each try is logged by the kernel (see [`super::counters`]).
 pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> Reading<u64> {

@@ -1,4 +1,4 @@
-"""What stands at once, and what of it is still told."""
+"""Findings that stand at once, and which alerts still fire."""
 
 # The node's label `cluster` keeps the cases apart. Alert, reason, and labels that differ.
 CASES = {

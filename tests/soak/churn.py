@@ -1,4 +1,4 @@
-"""What befalls the nodes of the soak, round after round; every kind of it is counted."""
+"""Churn applied to the nodes of the soak, round after round; each kind is counted."""
 
 import contextlib
 import itertools

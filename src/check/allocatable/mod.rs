@@ -1,8 +1,8 @@
 //! What the Node promises to pods, against what the kernel has; and what such a machine should have.
 //!
-//! What is said of resources needs the API server; without it there is nothing to say. A number
-//! counts only where it is sure what it is a number of: slots of shared devices are not NICs, and
-//! time slicing makes more GPUs out of few.
+//! Findings about resources need the API server; without it there are none. A number is compared only
+//! where it is known what it counts: slots of shared devices are not NICs, and time slicing makes more
+//! GPUs out of few.
 
 mod numbers;
 mod resources;
@@ -59,9 +59,9 @@ pub const SHAPE_RAILS: Attribute = Attribute::new(
     &[(&[Because::Shape], "FewerDevicesThanPromised")],
 );
 
-/// Rails of this boot against the shape's. As well as what excuses fewer rails, NICs that device_missing takes
-/// for rails without an RDMA device do, and in a virtual machine GPUs that are not all here either: it may be
-/// a share. On bare metal a GPU that is gone excuses nothing.
+/// Rails of this boot against the shape's. Fewer are also excused by NICs that `device_missing` counts as
+/// rails without an RDMA device, and, in a virtual machine, by missing GPUs: it may be a share. On bare metal
+/// a missing GPU excuses nothing.
 fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let (profile, pci) = (context.profile?, context.pci()?);
     let shape = profile.shape?;
@@ -90,8 +90,8 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         .with("profile", name);
     let mut found = short.found(found, promised.into());
     if rails == 0 {
-        // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one. But a
-        // bus without a single NIC of a machine that has them by its make leaves no doubt.
+        // Without any rail the loss is unknown, and a missing fabric is not a partial one. But a bus without
+        // a single NIC of a machine that always has them leaves no doubt.
         let none_on_bus =
             numbers::none_there(context) && pci.bare.is_empty() && !pci.virtual_machine;
         found.status = match fixed && sure == Sure::OnBus && none_on_bus {
@@ -112,7 +112,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         return None;
     }
     if let Some(named) = &profile.resource {
-        // Another one is not a replacement for the one that jobs are written for.
+        // A different resource does not replace the one that jobs request.
         return (!offered().any(|(name, _)| name == named)).then(|| {
             let message = format!(
                 "{rails} rails are there, and the Node offers no {named}: pods run here without RDMA"
@@ -122,7 +122,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         });
     }
     let fabric = profile.fabric();
-    // On GKE networks come by annotation or as claims; what its resources are called is not told.
+    // On GKE networks come by annotation or as claims; the names of resources are not known here.
     let by_other_means = fabric == Some(Fabric::Gvnic) || profile.provider == Some(Provider::Gcp);
     if any(is_rdma_resource) || by_other_means {
         return None;

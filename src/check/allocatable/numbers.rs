@@ -27,7 +27,7 @@ pub(super) fn of_resource(
     };
     let present = present(context, name, size);
     let for_rdma = is_for_rdma(name);
-    // Whatever it counts, and wherever that is: there was some, and there is none.
+    // Whatever the unit, the capacity dropped to zero.
     if allocatable == 0 && size > 0 && rails > 0 && (for_rdma || present == Some(Present::Slots)) {
         let message = format!(
             "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"

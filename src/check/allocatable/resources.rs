@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// How many devices there are of what a resource counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Present {
-    /// So many, for sure.
+    /// An exact count.
     Exactly(u64),
     /// No more than this, whatever the selectors are.
     AtMost(u64),

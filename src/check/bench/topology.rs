@@ -127,7 +127,7 @@ impl Topology {
     }
 }
 
-/// Whether the figures have the ratio of bus to algorithm bandwidth that so many ranks give (nccl-tests'
+/// Whether the ratio of bus to algorithm bandwidth is that of this number of ranks (nccl-tests'
 /// doc/PERFORMANCE.md). `None` if it does not depend on their number, or nothing was measured.
 fn has_factor(run: &Run, collective: Collective, nranks: u32) -> Option<bool> {
     let part = 1.0 - 1.0 / f64::from(nranks.max(1));

@@ -71,9 +71,9 @@ impl<'a> Routes<'a> {
         !self.virtual_machine && port.seen.distances.values().any(|d| is_near(*d))
     }
 
-    /// Leaves out the ports that may carry the route of a virtual switch: rather no fabric than a
-    /// management NIC taken for one. Not those next to a GPU, and not many, as rails can be ports of
-    /// that switch, too. Those left out are added to the `carriers` of the route.
+    /// Leaves out the ports that may carry the route of a virtual switch: missing a fabric is
+    /// better than mistaking a management NIC for one. Not those next to a GPU, and not many, as rails can
+    /// be ports of that switch, too. Those left out are added to the `carriers` of the route.
     pub(super) fn without_possible<'p>(
         &self,
         ports: Vec<Port<'p>>,
@@ -101,14 +101,14 @@ impl<'a> Routes<'a> {
 
     /// Leaves out the other Ethernet ports of a card by which the node is reached, where it is the only
     /// card, and no GPU is next to it: nothing tells them from spare ones. `carriers`: the
-    /// ports that carry the route; `told`: those that the operator decided.
+    /// ports that carry the route; `given`: those that the operator decided.
     pub(super) fn without_sisters<'p>(
         &self,
         ports: Vec<Port<'p>>,
-        (carriers, told): (&[Port<'p>], &Roles),
+        (carriers, given): (&[Port<'p>], &Roles),
         roles: &mut Roles,
     ) -> Vec<Port<'p>> {
-        let candidates = || ports.iter().filter(|port| !told.contains_key(&port.key));
+        let candidates = || ports.iter().filter(|port| !given.contains_key(&port.key));
         let cards: BTreeSet<String> = candidates().map(Port::card).collect();
         let sister = |port: &Port<'p>| {
             port.layer == LinkLayer::Ethernet
@@ -124,7 +124,7 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// Of fewer ports of a make nothing is usual.
+/// Fewest ports of one make of which a majority says what is usual.
 const MAJORITY: usize = 3;
 
 /// Whether a port's GPU has no more of its make next to it than is usual: then it is a rail to which the

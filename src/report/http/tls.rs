@@ -38,10 +38,8 @@ pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Fault> {
     let expires = ends.min();
     let key = CertifiedKey::from_der(chain, key, &PROVIDER).map_err(|error| match error {
         Error::InconsistentKeys(_) => of_key("it is not the certificate's key".into()),
-        error @ Error::InvalidCertificate(_) => {
-            of_chain(format!("the certificate is of no use: {error}"))
-        }
-        error => of_key(format!("the key is of no use: {error}")),
+        error @ Error::InvalidCertificate(_) => of_chain(format!("unusable certificate: {error}")),
+        error => of_key(format!("unusable key: {error}")),
     })?;
     let key = Arc::new(key);
     Ok(Identity { key, expires })
@@ -55,7 +53,7 @@ pub(super) fn client_verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>,
     for (at, der) in certificates(pem).map_err(fault)?.into_iter().enumerate() {
         roots
             .add(der)
-            .map_err(|error| fault(format!("its certificate {} is of no use: {error}", at + 1)))?;
+            .map_err(|error| fault(format!("unusable certificate {}: {error}", at + 1)))?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&PROVIDER))
         .allow_unauthenticated()

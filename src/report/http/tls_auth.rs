@@ -132,9 +132,7 @@ impl TlsAuth {
             self.count_failure();
         }
         for fault in faults.iter().filter(|fault| !known.contains(fault)) {
-            tracing::warn!(
-                "TLS or token file not reloaded, the last good one stays in use: {fault}"
-            );
+            tracing::warn!(%fault, "TLS or token file not reloaded; the last good one stays in use");
         }
         if faults.is_empty() && !known.is_empty() {
             tracing::info!("TLS and token files are valid again");

@@ -181,8 +181,8 @@ pub fn entry_field(line: &str) -> Option<(bool, bool)> {
 
 /// The line behind what tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun,
 /// `"` of Ansible), show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or
-/// compare (`+`, `<`), or quote (`> `, `│ `). As anybody can write such a word, it is taken only before a
-/// prefix of a log, also behind other such words.
+/// compare (`+`, `<`), or quote (`> `, `│ `). Anyone can print such a word, so it is stripped only in
+/// front of a log's prefix, also behind other such words.
 fn behind_tools(line: &str, most: usize) -> Option<&str> {
     let start = line.trim_start();
     let word = TOOL.as_ref()?.find(start).filter(|_| most > 0)?.as_str();

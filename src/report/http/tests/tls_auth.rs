@@ -275,7 +275,7 @@ fn what_stops_the_start() {
         ),
         (
             vec![("tls.crt", rubbish), key],
-            "tls.crt: the certificate is of no use",
+            "tls.crt: unusable certificate",
         ),
         (vec![("tls.crt", &leaf.key), key], "tls.crt: no certificate"),
         (
@@ -297,7 +297,7 @@ fn what_stops_the_start() {
         (vec![cert, key, ("ca.crt", "")], "ca.crt: no certificate"),
         (
             vec![cert, key, ("ca.crt", rubbish)],
-            "ca.crt: its certificate 1 is of no use",
+            "ca.crt: unusable certificate 1",
         ),
         (vec![cert, key, ("token", "\n")], "serve.token_file: "),
         (
