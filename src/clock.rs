@@ -3,8 +3,11 @@
 
 use crate::report::metrics::AgentStats;
 use crate::units::Millis;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
+use std::sync::LazyLock;
 
 /// `CLOCK_MONOTONIC`, the clock that kernel-log stamps follow (local_clock).
 pub fn monotonic() -> Millis {
@@ -24,6 +27,7 @@ pub struct Clock {
 impl Clock {
     /// A clock that reads `now` at this moment. Uses tokio's clock, which tests can pause.
     pub fn starting_at(now: Millis) -> Self {
+        LazyLock::force(&STARTED);
         Clock {
             origin: tokio::time::Instant::now(),
             offset: now,
@@ -41,25 +45,32 @@ impl Clock {
     }
 }
 
-/// CPU time and memory of this process.
+/// Unix time of the process's start, in seconds.
+static STARTED: LazyLock<f64> = LazyLock::new(|| jiff::Timestamp::now().as_second() as f64);
+
+/// This process's use of the machine.
+#[expect(clippy::disallowed_methods, reason = "this process's, not the host's")]
 pub fn process_stats() -> AgentStats {
-    let cpu_seconds = getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| {
-        let seconds =
-            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-        seconds(usage.user_time()) + seconds(usage.system_time())
-    });
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
+    let open = std::fs::read_dir("/proc/self/fd").map_or(None, |all| Some(all.count() as f64));
+    let most = getrlimit(Resource::RLIMIT_NOFILE).ok();
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    let memory = |field| {
+        let pages: f64 = statm.split(' ').nth(field)?.parse().ok()?;
+        Some(pages * page? as f64)
+    };
+    let cpu = usage.map(|of| seconds(of.user_time()) + seconds(of.system_time()));
     AgentStats {
-        cpu_seconds,
-        resident_bytes: resident_bytes(),
+        process: vec![
+            ("process_cpu_seconds_total", cpu),
+            ("process_max_fds", most.map(|(most, _)| most as f64)),
+            ("process_open_fds", open),
+            ("process_resident_memory_bytes", memory(1)),
+            ("process_start_time_seconds", Some(*STARTED)),
+            ("process_virtual_memory_bytes", memory(0)),
+        ],
         ..AgentStats::default()
     }
-}
-
-/// Second field of `/proc/self/statm`, in pages.
-fn resident_bytes() -> Option<u64> {
-    #[expect(clippy::disallowed_methods, reason = "this process's, not the host's")]
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
-    Some(pages * u64::try_from(page).ok()?)
 }

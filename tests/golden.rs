@@ -23,7 +23,11 @@ const VOLATILE: &[&str] = &[
     "selvage_report_age_seconds",
     "selvage_fabric_state_since_timestamp_seconds",
     "process_resident_memory_bytes",
+    "process_virtual_memory_bytes",
     "process_cpu_seconds_total",
+    "process_open_fds",
+    "process_max_fds",
+    "process_start_time_seconds",
 ];
 
 /// Families that only an agent with files of `[serve]` has (tests/tls.rs holds them), one with an API

@@ -29,10 +29,8 @@ const MAX_EVENTS: usize = 128;
 pub struct AgentStats {
     /// Now, on the clock of [`crate::observe::snapshot::Snapshot::at`].
     pub now: Option<Millis>,
-    /// Resident memory in bytes.
-    pub resident_bytes: Option<u64>,
-    /// CPU time in seconds, user and system.
-    pub cpu_seconds: Option<f64>,
+    /// The process's use of the machine: the standard metric's name, and its value where it is known.
+    pub process: Vec<(&'static str, Option<f64>)>,
     /// First end of validity in the served certificate chain, in seconds of Unix time.
     pub certificate_expires: Option<i64>,
     /// Failed reloads of TLS and token files; `None` where no such file is set.
@@ -98,11 +96,10 @@ fn of_scrape(out: &mut Exposition, report: &Report, stats: &AgentStats) {
 /// The agent's own process.
 pub(crate) fn agent(out: &mut Exposition, stats: &AgentStats) {
     series! { out
-        "process_resident_memory_bytes" [] stats.resident_bytes;
-        "process_cpu_seconds_total" [] stats.cpu_seconds;
         "selvage_tls_certificate_expiry_timestamp_seconds" [] stats.certificate_expires;
         "selvage_serve_reload_failures_total" [] stats.reload_failures;
     }
+    (stats.process.iter()).for_each(|(name, value)| out.push(name, &[], *value));
     for (name, up, panics) in &stats.tasks {
         series! { out
             "selvage_task_up" [name] *up;

@@ -30,7 +30,8 @@ pub struct Node {
     written: BTreeMap<String, Tree>,
     next_sequence: u64,
     last_micros: u64,
-    now_micros: u64,
+    /// Time since boot, for kernel-log records whose event names none.
+    pub now_micros: u64,
 }
 
 impl Node {
@@ -50,11 +51,6 @@ impl Node {
         node.sync()?;
         node.kmsg(6, 0, "Linux version 6.8.0-52-generic", None)?;
         Ok(node)
-    }
-
-    /// Sets the time since boot, for kernel-log records whose event names none.
-    pub fn set_now(&mut self, micros: u64) {
-        self.now_micros = micros;
     }
 
     /// The node as it is now.

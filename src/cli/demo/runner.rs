@@ -45,7 +45,7 @@ impl Runner {
             let Some(node) = node.as_mut() else {
                 return Ok(());
             };
-            node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
+            node.now_micros = crate::clock::monotonic().0.saturating_mul(1000);
             events.iter().try_for_each(|event| node.apply(event))
         };
         tokio::task::spawn_blocking(write).await?

@@ -37,7 +37,7 @@ pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Tls
     let address = listener.local_addr().unwrap();
     let (reports, receiver) = watch::channel(Arc::new(report));
     let stats = || AgentStats {
-        resident_bytes: Some(12_345_678),
+        process: vec![("process_resident_memory_bytes", Some(12_345_678.0))],
         ..AgentStats::default()
     };
     let cluster = watch::channel(None).1;
