@@ -119,11 +119,13 @@ async fn steady(fleet: &mut Fleet, still: Duration) {
     let before = fleet.cluster.usage().await;
     let writes = fleet.agents.with(|told| told.writes());
     let reports = fleet.agents.with(|told| told.reports());
-    let own = selvage::clock::process_stats().cpu_seconds.unwrap_or(0.0);
+    // The first of them is CPU time.
+    let cpu = || selvage::clock::process_stats().process[0].1.unwrap_or(0.0);
+    let own = cpu();
     tokio::time::sleep(still).await;
     let after = fleet.cluster.usage().await;
     let spent = after.since(&before);
-    let own = selvage::clock::process_stats().cpu_seconds.unwrap_or(0.0) - own;
+    let own = cpu() - own;
     let wrote = fleet.agents.with(|told| told.writes()) - writes;
     let reports = fleet.agents.with(|told| told.reports()) - reports;
     fleet.table.row("steady state: requests", spent.words());
