@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 /// `CLOCK_MONOTONIC`, the clock that kernel-log stamps follow (local_clock).
 pub fn monotonic() -> Millis {
+    LazyLock::force(&STARTED);
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Millis(0), |time| {
         let millis = time.tv_sec().saturating_mul(1000) + time.tv_nsec() / 1_000_000;
         Millis(u64::try_from(millis).unwrap_or(0))
@@ -27,7 +28,6 @@ pub struct Clock {
 impl Clock {
     /// A clock that reads `now` at this moment. Uses tokio's clock, which tests can pause.
     pub fn starting_at(now: Millis) -> Self {
-        LazyLock::force(&STARTED);
         Clock {
             origin: tokio::time::Instant::now(),
             offset: now,

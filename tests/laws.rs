@@ -29,6 +29,7 @@ use selvage::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
 use selvage::report::Report;
+use selvage::sampler::sources::SOURCES;
 use selvage::simulate::{Node, by_name, preset, presets, shape_names};
 use selvage::units::{Bdf, BitsPerSec, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -546,18 +547,9 @@ const BLIND_ATTRIBUTES: [Blind; 13] = [
 ];
 
 /// Sources that may fail. What they gave last stays, and is soon too old.
-const SOURCES: [&str; 10] = [
-    "devices",
-    "link",
-    "netdev",
-    "gids",
-    "pci",
-    "gpudirect",
-    "dcb",
-    "dot1x",
-    "ethtool",
-    "counters",
-];
+fn sources() -> Vec<&'static str> {
+    SOURCES.iter().map(|source| source.name).collect()
+}
 
 fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
     let count = snapshot
@@ -915,7 +907,7 @@ proptest! {
         machine in 0..1000usize,
         edits in edits(3),
         blinds in prop::collection::vec((prop::sample::select(&BLIND_ATTRIBUTES[..]), 0..64usize), 0..6),
-        failing in prop::collection::vec(prop::sample::select(&SOURCES[..]), 0..3),
+        failing in prop::collection::vec(prop::sample::select(sources()), 0..3),
         lossless in prop::sample::select(&[LosslessExpectation::Auto, LosslessExpectation::Lossless][..]),
     ) {
         let machine = &MACHINES[machine % MACHINES.len()];

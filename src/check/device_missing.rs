@@ -363,20 +363,6 @@ fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
 /// Whether its driver has a GPU: 1, or 0.
 pub const GPU_DRIVEN: Attribute = Attribute::new(DRIVEN, &[(PAST_AND_PEERS, "GpuNotDriven")]);
 
-/// Whether NVIDIA's driver has bound a GPU. With half of these unlisted or more, nothing tells whether one
-/// of them is driven.
-fn is_nvidias(pci: &PciFacts, gpu: &str) -> bool {
-    let function = pci.functions.get(gpu);
-    function.is_some_and(|of| of.driver.as_deref() == Some("nvidia"))
-}
-
-/// A display card may be meant to have a driver of its own, unless others of its model have theirs.
-fn is_for_display(pci: &PciFacts, card: &PciFunction) -> bool {
-    let is_like =
-        |(gpu, of): (&Bdf, &PciFunction)| of.id == card.id && is_driven(pci, &gpu.to_string());
-    card.class.starts_with("0300") && !pci.gpu_functions().any(is_like)
-}
-
 /// GPUs that their driver has not bound. With none bound at all the driver may be on its way (a driver
 /// container takes up to 20 minutes), or be unwanted: only what was bound before is held against it.
 fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
@@ -390,13 +376,18 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
     let some = most_listed || pci.gpus.iter().any(driven);
+    // A display card may be meant to have a driver of its own, unless others of its model have theirs.
+    let is_for_display = |card: &PciFunction| {
+        let is_like = |(gpu, of): (&Bdf, &PciFunction)| of.id == card.id && driven(gpu);
+        card.class.starts_with("0300") && !pci.gpu_functions().any(is_like)
+    };
     let is_short = |gpu: &String| {
         let function = pci.functions.get(gpu)?;
         let (waits, others) = match function.driver.as_deref() {
             None => (true, some),
             Some("nvidia") => (most_listed, some),
             Some("amdgpu") => (false, some),
-            driver => (!gives_away(driver), some && !is_for_display(pci, function)),
+            driver => (!gives_away(driver), some && !is_for_display(function)),
         };
         let sources = Sources {
             remembered: memory.best(gpu, "", DRIVEN).filter(|_| !some),
@@ -415,8 +406,6 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let name = |some: bool| if some { "driver" } else { "no driver" };
     // While none has a driver, nothing tells whether one is to have any.
     let bare = |gpu: &String| (pci.functions.get(gpu)).is_some_and(|of| of.driver.is_none());
-    let hidden = all().filter(|gpu| !most_listed && !listed(gpu) && is_nvidias(pci, gpu));
-    let hidden = hidden.map(|gpu| context.unseen("GpuNotDriven", format!("{gpu} {}", name(true))));
     all()
         .flat_map(|gpu| {
             let short = is_short(&gpu);
@@ -433,7 +422,6 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
             });
             found.into_iter().chain(earlier)
         })
-        .chain(hidden)
         .collect()
 }
 

@@ -21,9 +21,10 @@ pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
     let listed = match &context.snapshot.gpudirect {
         None => not_yet_read(context, "gpudirect"),
         Some(facts) => {
-            let (listed, driver) = (&facts.value.gpus, facts.value.driver.value());
+            let listed = &facts.value.gpus;
             let address = |gpu: &NvidiaGpu| gpu.pci.parse::<Bdf>().ok();
-            driver.is_none() || (listed.iter().filter_map(address)).any(|gpu| gpu.slot() == slot)
+            !facts.value.has_gpu_list
+                || (listed.iter().filter_map(address)).any(|gpu| gpu.slot() == slot)
         }
     };
     (answers && listed).then_some(loaded)

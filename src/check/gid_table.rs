@@ -83,18 +83,20 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) -> Option<Candidate> {
     let subject = &port.subject;
     let say = |reason: Reason, message: String| context.of_port(reason, port, message);
+    let is_read = |table: &GidTable| untyped(table) == 0 || best_of_v2(table) >= 2;
+    let is_told = |rail: &PortView<'_>| rail.is_roce() && table(context, rail).is_some_and(is_read);
+    let weight = || Weight::counting_if(!context.rails().any(is_told));
     let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
         let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
-        let blind = !context.rails().any(|rail| table(context, rail).is_some());
         return (health.fails() || health.last_ok.is_some())
-            .then(|| say("GidsUnreadable", message).weighing(Weight::counting_if(blind)));
+            .then(|| say("GidsUnreadable", message).weighing(weight()));
     };
     let (all, untyped) = (table.gids.len(), untyped(table));
     if untyped > 0 && best_of_v2(table) < 2 {
         let message = format!("{subject}: the types of {untyped} of its {all} GIDs cannot be read");
-        return Some(say("GidsUnreadable", message));
+        return Some(say("GidsUnreadable", message).weighing(weight()));
     }
     let kind = best_kind(context, port).filter(|_| table.complete)?;
     kinds.judge(port).or_else(|| {

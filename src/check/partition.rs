@@ -61,10 +61,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .collect();
     let blind = !context.rails().any(|rail| key(rail).is_some());
     let up = |rail: &&PortView<'_>| rail.is_infiniband() && rail.is_active();
-    let own = |rail: &&PortView<'_>| rail.device.function == Function::Physical;
-    let unread = context
-        .rails()
-        .filter(|rail| up(rail) && own(rail) && key(rail).is_none());
+    let unread = (context.rails()).filter(|rail| up(rail) && key(rail).is_none());
     found.extend(unread.map(|rail| {
         let message = format!("the partition key of {} cannot be read", rail.subject);
         let found = context.of_port("PkeyUnreadable", rail, message);

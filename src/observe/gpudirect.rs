@@ -15,6 +15,8 @@ pub struct GpuDirectFacts {
     /// `GrdmaPciTopoCheckOverride` of `/proc/driver/nvidia/params`, the value in force; absent where the
     /// driver has no such parameter (before 570, and from 595.91 on).
     pub topology_override: Reading<u64>,
+    /// `/proc/driver/nvidia/gpus` is there, though it may be empty.
+    pub has_gpu_list: bool,
     /// `/proc/driver/nvidia/gpus/*/information`.
     pub gpus: Vec<NvidiaGpu>,
     /// Kernel release, from `/proc/sys/kernel/osrelease`.

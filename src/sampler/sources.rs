@@ -685,10 +685,15 @@ fn put_heard<K: Ord>(
 /// answer any more, a PCIe link got slower or narrower.
 pub fn worse_bus(before: Option<&PciFacts>, now: &PciFacts) -> bool {
     let gone = before.is_some_and(|before| before.gpus.iter().any(|gpu| !now.gpus.contains(gpu)));
-    gone || now.functions.iter().any(|(address, function)| {
-        let before = before.and_then(|before| before.functions.get(address));
-        is_worse(before, function)
-    })
+    let dead = |of: &PciFacts, nic: &String| {
+        (of.bare.get(nic)).is_some_and(|nic| nic.config_dead == Reading::Value(true))
+    };
+    let newly_dead = |nic: &String| dead(now, nic) && !before.is_some_and(|of| dead(of, nic));
+    gone || now.bare.keys().any(newly_dead)
+        || now.functions.iter().any(|(address, function)| {
+            let before = before.and_then(|before| before.functions.get(address));
+            is_worse(before, function)
+        })
 }
 
 fn is_worse(before: Option<&PciFunction>, now: &PciFunction) -> bool {

@@ -20,6 +20,7 @@ pub fn read(host: &Host) -> GpuDirectFacts {
         modules: modules::read(host),
         driver: nvidia::driver(host),
         topology_override: nvidia::parameter(host, "GrdmaPciTopoCheckOverride"),
+        has_gpu_list: tree::exists(host, "proc/driver/nvidia/gpus"),
         gpus: nvidia::gpus(host),
         kernel_release: parse::word(host, "proc/sys/kernel/osrelease"),
         arch: machine::arch(host),

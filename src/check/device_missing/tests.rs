@@ -370,12 +370,6 @@ fn a_gpu_that_its_driver_does_not_list() {
             node.bend_pci(&gpu(7), |function| {
                 (function.class, function.id) = class(one)
             });
-            // What was said of one of a list that most are missing from stands.
-            let held = (CHECK.run)(&node.context().of_check(&CHECK));
-            let held = held
-                .iter()
-                .filter(|of| of.unseen && of.reason == "GpuNotDriven");
-            assert!(seen != 3 || held.count() == 5, "{name}");
             let display = bound == "nouveau";
             assert!(!display || node.told(&CHECK).len() == told, "{name} {one}");
         }

@@ -1,7 +1,6 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
-use crate::check::nic_kernel::has_failed;
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
@@ -64,8 +63,7 @@ fn without_driver(
     let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
     let place = gpu.map_or(String::new(), place);
     let off_bus = nic.config_dead == Reading::Value(true);
-    let log = context.history.kernel.devices.get(address);
-    let is_dead = weight == Weight::Verdict && (off_bus || log.is_some_and(has_failed));
+    let is_dead = off_bus && weight == Weight::Verdict;
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "its fabric, Slingshot, is not read".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
@@ -73,7 +71,7 @@ fn without_driver(
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} made none"),
     };
-    // What its firmware or the bus proved outlives its driver. With no rail up it is unknown what is lost. Where the machine has rails for certain, none is
+    // What the bus proved outlives its driver. With no rail up it is unknown what is lost. Where the machine has rails for certain, none is
     // there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
@@ -97,6 +95,9 @@ fn without_driver(
         .with("class", nic.class.as_str())
         .with("driver", nic.driver.as_deref());
     found.status = status;
+    if off_bus {
+        found = found.fix(Action::PowerCycle, super::BUS_WITHOUT_NIC);
+    }
     if nic.is_of_slingshot() {
         found = found.fix(Action::None, SLINGSHOT_NOT_READ);
     }

@@ -49,7 +49,7 @@ fn node(events: &[KernelEvent]) -> Node {
         model: None,
         uuid: None,
     };
-    node.bend_gpudirect(|facts| facts.gpus = vec![shown]);
+    node.bend_gpudirect(|facts| (facts.has_gpu_list, facts.gpus) = (true, vec![shown]));
     for event in events {
         node.history.push_event(node.now, false, event);
     }
@@ -199,6 +199,12 @@ fn a_driver_reloaded_ends_it_once_the_gpu_answers_and_stays_quiet() {
         node.bend_gpudirect(|facts| facts.gpus.clear());
     };
     assert_eq!(after(SHOWN, &unlisted), fatal(SHOWN));
+    // Where no list is to be seen, none is asked.
+    let no_list = |node: &mut Node| {
+        unlisted(node);
+        node.bend_gpudirect(|facts| facts.has_gpu_list = false);
+    };
+    assert_eq!(after(SHOWN, &no_list), Vec::<String>::new());
     assert_eq!(after(A, &load), fatal(A));
     // What the driver asked for ends with it, unless that is a reboot.
     for (asked, left) in [

@@ -34,8 +34,8 @@ pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Fault> {
             error => no_pem(&error),
         })
     })?;
-    let ends = chain.iter().filter_map(|der| super::x509::not_after(der));
-    let expires = ends.min();
+    let ends = chain.iter().map(|der| super::x509::not_after(der));
+    let expires = ends.min().flatten();
     let key = CertifiedKey::from_der(chain, key, &PROVIDER).map_err(|error| match error {
         Error::InconsistentKeys(_) => of_key("it is not the certificate's key".into()),
         error @ Error::InvalidCertificate(_) => of_chain(format!("unusable certificate: {error}")),
