@@ -90,8 +90,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
         // Before the first look nothing is known; a look that gave no table is reported.
         let health = context.snapshot.health("gids", &port.key.device.0)?;
         let message = format!("the GID table of {subject} cannot be read");
+        // A machine that is too busy to answer in time is not one whose tables cannot be read.
+        let answered = Weight::counting_if(health.stalled_since.is_none());
         return (health.fails() || health.last_ok.is_some())
-            .then(|| say("GidsUnreadable", message).weighing(weight()));
+            .then(|| say("GidsUnreadable", message).weighing(weight().min(answered)));
     };
     let (all, untyped) = (table.gids.len(), untyped(table));
     if untyped > 0 && best_of_v2(table) < 2 {
@@ -268,6 +270,9 @@ mod tests {
         assert_eq!(node.told(&CHECK), of_all, "of none it can be read");
         set(&mut node, 1, &[(IPV4, Some(GidKind::RoceV2))], true);
         let of_one = ["mlx5_0/1 GidsUnreadable Unknown Notice"];
+        let mut busy = Node::roce();
+        busy.set_stalled("gids", &nic(0), busy.now);
+        assert_eq!(busy.told(&CHECK), of_one, "too busy to answer");
         assert_eq!(node.told(&CHECK), of_one);
     }
 }
