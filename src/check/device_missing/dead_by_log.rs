@@ -153,6 +153,15 @@ mod tests {
         taken_back.detail.recovery = Some((RecoveryAction::None, RecoveryAction::None));
         let taken_back = KernelEvent::new(What::Xid(taken_back), "NVRM: Xid").of_slot(Some(slot()));
         let nic = said(Note::Driver, "mlx5_core x: probe failed");
+        let mut undriven = Node::infiniband();
+        for i in 0..8 {
+            let driver = (i != 0).then(|| "nvidia".to_string());
+            undriven.bend_pci(&gpu(i), |function| function.driver = driver);
+        }
+        let without_log = format!("{} GpuNotDriven Failing Verdict", gpu(0));
+        assert_eq!(undriven.told(&CHECK), [without_log]);
+        undriven.history.push_event(undriven.now, false, &adapter);
+        assert_eq!(undriven.told(&CHECK), [want.clone()], "the log says why");
         for (events, fails) in [
             (vec![&adapter], true),
             (vec![&lost], true),
