@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 
 /// `CLOCK_MONOTONIC`, the clock that kernel-log stamps follow (local_clock).
 pub fn monotonic() -> Millis {
-    LazyLock::force(&STARTED);
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Millis(0), |time| {
         let millis = time.tv_sec().saturating_mul(1000) + time.tv_nsec() / 1_000_000;
         Millis(u64::try_from(millis).unwrap_or(0))
@@ -45,15 +44,17 @@ impl Clock {
     }
 }
 
-/// Unix time of the process's start, in seconds.
-static STARTED: LazyLock<f64> = LazyLock::new(|| jiff::Timestamp::now().as_second() as f64);
+/// Unix time of the process's start, in seconds; `main` asks first.
+pub static STARTED: LazyLock<f64> = LazyLock::new(|| jiff::Timestamp::now().as_second() as f64);
 
 /// This process's use of the machine.
 #[expect(clippy::disallowed_methods, reason = "this process's, not the host's")]
 pub fn process_stats() -> AgentStats {
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
-    let open = std::fs::read_dir("/proc/self/fd").map_or(None, |all| Some(all.count() as f64));
+    let open = std::fs::read_dir("/proc/self/fd")
+        .ok()
+        .map(|all| all.count() as f64);
     let most = getrlimit(Resource::RLIMIT_NOFILE).ok();
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();

@@ -258,7 +258,7 @@ impl<'a> Context<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Node, gpu};
-    use crate::observe::gpudirect::NvidiaGpu;
+    use crate::check::testing;
 
     #[test]
     fn a_gpu_has_a_number_where_the_driver_lists_all_that_are_on_the_bus() {
@@ -266,11 +266,7 @@ mod tests {
             let mut node = Node::infiniband();
             node.bend_gpudirect(|facts| {
                 // The driver's list has an order of its own.
-                let gpus = (0..count).rev().map(|i| NvidiaGpu {
-                    pci: gpu(i),
-                    model: None,
-                    uuid: None,
-                });
+                let gpus = (0..count).rev().map(|i| testing::listed(gpu(i)));
                 facts.gpus = gpus.collect();
             });
             node

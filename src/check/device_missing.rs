@@ -1,13 +1,12 @@
 //! Rails and GPUs that are gone.
 
-use super::Because;
 use super::debounce::WHOLE_NODE;
 use super::expected::{
     Attribute, BUT_PEERS, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP, is_driven,
 };
 use super::nic_kernel::{has_failed, is_resetting};
 use super::profile::{Profile, Sure};
-use super::{Action, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
+use super::{Action, Because, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::history::SeenDevice;
 use crate::observe::pci::{PciFacts, PciFunction, gives_away};

@@ -96,7 +96,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) ->
             .then(|| say("GidsUnreadable", message).weighing(weight().min(answered)));
     };
     let (all, untyped) = (table.gids.len(), untyped(table));
-    if untyped > 0 && best_of_v2(table) < 2 {
+    if !is_read(table) {
         let message = format!("{subject}: the types of {untyped} of its {all} GIDs cannot be read");
         return Some(say("GidsUnreadable", message).weighing(weight()));
     }
@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(node.told(&CHECK), of_all, "of none it can be read");
         set(&mut node, 1, &[(IPV4, Some(GidKind::RoceV2))], true);
         let of_one = ["mlx5_0/1 GidsUnreadable Unknown Notice"];
+        assert_eq!(node.told(&CHECK), of_one);
         let mut busy = Node::roce();
         busy.set_stalled("gids", &nic(0), busy.now);
         assert_eq!(busy.told(&CHECK), of_one, "too busy to answer");
-        assert_eq!(node.told(&CHECK), of_one);
     }
 }

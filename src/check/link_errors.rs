@@ -1,9 +1,8 @@
 //! Errors on the wire.
 
-use super::Because;
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
-use super::{Candidate, Context, PortView};
+use super::{Because, Candidate, Context, PortView};
 use crate::observe::track::Window;
 use std::time::Duration;
 

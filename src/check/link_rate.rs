@@ -1,8 +1,7 @@
 //! Rails that run slower than they should.
 
-use super::Because;
 use super::expected::{OfRails, Row, Sources, row};
-use super::{Candidate, Context, PortView, Weight, peers, unseen_on_rails};
+use super::{Because, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;

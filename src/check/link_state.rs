@@ -1,6 +1,5 @@
 //! Whether each port's link is up.
 
-use super::Because;
 use super::dot1x;
 use super::expected::{
     Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources, UP, majority,
@@ -10,7 +9,7 @@ use super::nic_kernel::is_resetting;
 use super::peers;
 use super::profile::{CLOUD_LINKS, Profile, Sure};
 use super::roles::kind::{self, layer_name};
-use super::{Action, Candidate, Context, PortView, Reason, Status, Weight};
+use super::{Action, Because, Candidate, Context, PortView, Reason, Status, Weight};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -40,9 +39,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(unseen_on_rails(context, &of_rails_up, |rail| {
         !rail.is_active()
     }));
-    found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |rail| {
-        rail.layer().is_none()
-    }));
+    // Where nothing but the layer is unread.
+    found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |_| false));
     found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
         dot1x::is_unread(context, rail)
     }));

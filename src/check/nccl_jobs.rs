@@ -184,8 +184,7 @@ fn of_container(context: &Context<'_>, reason: Reason, container: &ContainerVerd
 mod tests {
     use super::*;
     use crate::check::job_verdicts::{Outcomes, Via};
-    use crate::check::nccl::{JobContext, judge};
-    use crate::check::nccl::{NcclVerdict, Network};
+    use crate::check::nccl::{JobContext, NcclVerdict, Network, judge};
     use crate::check::testing::{Node, key};
     use crate::observe::nccl::NcclLog;
     use crate::observe::nccl::log::Limits;
@@ -194,6 +193,13 @@ mod tests {
     use crate::observe::reading::Stamped;
     use crate::units::Millis;
     use std::sync::Arc;
+
+    fn verdict(fallback: Fallback, network: Network) -> NcclVerdict {
+        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
+        verdict.tcp_fallback = fallback;
+        verdict.network = network;
+        verdict
+    }
 
     #[test]
     fn errors_in_jobs_are_a_notice_on_the_rail_that_they_name() {
@@ -262,13 +268,6 @@ mod tests {
                 assert_eq!(found.evidence["lines"], 4);
             }
         }
-    }
-
-    fn verdict(fallback: Fallback, network: Network) -> NcclVerdict {
-        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
-        verdict.tcp_fallback = fallback;
-        verdict.network = network;
-        verdict
     }
 
     #[test]

@@ -105,7 +105,7 @@ mod tests {
     use super::super::testing::{Node, device, gpu};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::gpudirect::NvidiaGpu;
+    use crate::check::testing;
     use crate::observe::pci::{BareNic, PciFacts};
     use crate::observe::reading::Reading;
     use crate::observe::remembered::Seen;
@@ -143,12 +143,7 @@ mod tests {
             let mut node = node(on_bus, 0);
             node.profile.provider = Some(Provider::Gcp);
             node.bend_gpudirect(|facts| {
-                let listed = (0..listed).map(|i| NvidiaGpu {
-                    pci: gpu(i),
-                    model: None,
-                    uuid: None,
-                });
-                facts.gpus = listed.collect();
+                facts.gpus = (0..listed).map(|i| testing::listed(gpu(i))).collect();
             });
             let got = is_certain(&node.context());
             assert_eq!(got, want, "{on_bus} {listed}");

@@ -5,7 +5,7 @@ use super::profile::Profile;
 use super::{Candidate, Check, Context, Policy};
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::counters::PortCounters;
-use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver};
+use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver, NvidiaGpu};
 use crate::observe::history::History;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use crate::observe::node_resources::NodeResources;
@@ -67,6 +67,15 @@ pub fn device(i: usize, link_layer: LinkLayer) -> RdmaDevice {
             netdev: Some(format!("eth{i}")),
         }],
         ..RdmaDevice::at(&nic(i))
+    }
+}
+
+/// A GPU as NVIDIA's driver lists it.
+pub fn listed(pci: impl Into<String>) -> NvidiaGpu {
+    NvidiaGpu {
+        pci: pci.into(),
+        model: None,
+        uuid: None,
     }
 }
 

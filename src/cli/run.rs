@@ -25,6 +25,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
@@ -45,6 +46,7 @@ const SETTINGS_STACK: usize = 2 << 20;
 
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
+    LazyLock::force(&crate::clock::STARTED);
     let status = args::parse(std::env::args_os().collect()).and_then(|matches| run(&matches));
     ExitCode::from(status.unwrap_or_else(|failed| failed))
 }

@@ -74,11 +74,11 @@ impl Layers {
             let key = format!("{path}.{}", name.get_ref());
             let key = key.trim_start_matches('.');
             let at = origin(Some(name.span().start));
-            match (value.get_ref(), place(key)) {
+            match (value.get_ref(), named(key)) {
                 (DeValue::Table(inner), Named::Section | Named::Map) => {
                     self.table(key, inner, origin);
                 }
-                (value, place) => self.value(at, key, place, || plain(value)),
+                (value, named) => self.value(at, key, named, || plain(value)),
             }
         }
     }
@@ -88,10 +88,10 @@ impl Layers {
         &mut self,
         origin: Origin,
         key: &str,
-        place: Named,
+        named: Named,
         value: impl FnOnce() -> Result<Value, String>,
     ) {
-        match place {
+        match named {
             Named::Section => self.refuse(origin, key, "is a section, not a value"),
             Named::Map => self.refuse(origin, key, "is a table of entries: write KEY.ENTRY={ … }"),
             Named::Nowhere => {
@@ -132,12 +132,12 @@ impl Layers {
             }
             Some((key, text)) => {
                 let key = key.trim();
-                let place = place(key);
-                let setting = match place {
+                let named = named(key);
+                let setting = match named {
                     Named::Leaf(setting) => Some(setting),
                     _ => None,
                 };
-                self.value(origin, key, place, || typed(setting, text));
+                self.value(origin, key, named, || typed(setting, text));
             }
         }
     }
@@ -262,7 +262,7 @@ fn trial(key: &str, value: &Value) -> Result<(), String> {
 /// What to write instead of a value of the wrong type.
 fn hint(key: &str, value: &Value) -> Option<String> {
     let unit = |value: &Value| format!("a length of time has a unit: write \"{value}s\"");
-    let setting = match place(key) {
+    let setting = match named(key) {
         Named::Leaf(setting) => setting,
         _ if !value.is_object() => return Some("an entry is a table: write ENTRY={ … }".into()),
         _ => {
@@ -294,7 +294,7 @@ fn hint(key: &str, value: &Value) -> Option<String> {
 
 fn put(tree: &mut Value, key: &str, value: Value) {
     // The name of a map's entry may contain dots; it is always the last part.
-    let (path, entry) = match place(key) {
+    let (path, entry) = match named(key) {
         Named::Entry(map) => {
             let entry = key.strip_prefix(&map.key).and_then(|e| e.strip_prefix('.'));
             (map.key.as_str(), entry)
@@ -324,7 +324,7 @@ enum Named {
     Nowhere,
 }
 
-fn place(key: &str) -> Named {
+fn named(key: &str) -> Named {
     if let Some(setting) = setting(key) {
         return match setting.is_map() {
             true => Named::Map,

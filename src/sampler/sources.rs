@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::observe::counters::{PmaSkip, PortCounters};
 use crate::observe::lldp::Advertisement;
 use crate::observe::netdev::{EthtoolFacts, Ipv4Facts, OvsRoute};
-use crate::observe::pci::{PciFacts, PciFunction};
+use crate::observe::pci::{BareNic, PciFacts, PciFunction};
 use crate::observe::rdma::{Function, LinkFacts, LinkLayer, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use crate::observe::snapshot::Snapshot;
@@ -685,11 +685,11 @@ fn put_heard<K: Ord>(
 /// answer any more, a PCIe link got slower or narrower.
 pub fn worse_bus(before: Option<&PciFacts>, now: &PciFacts) -> bool {
     let gone = before.is_some_and(|before| before.gpus.iter().any(|gpu| !now.gpus.contains(gpu)));
-    let dead = |of: &PciFacts, nic: &String| {
-        (of.bare.get(nic)).is_some_and(|nic| nic.config_dead == Reading::Value(true))
+    let bare = |(address, nic): (&String, &BareNic)| {
+        let before = before.and_then(|before| before.bare.get(address));
+        died(before.map(|nic| &nic.config_dead), &nic.config_dead)
     };
-    let newly_dead = |nic: &String| dead(now, nic) && !before.is_some_and(|of| dead(of, nic));
-    gone || now.bare.keys().any(newly_dead)
+    gone || now.bare.iter().any(bare)
         || now.functions.iter().any(|(address, function)| {
             let before = before.and_then(|before| before.functions.get(address));
             is_worse(before, function)
@@ -697,7 +697,6 @@ pub fn worse_bus(before: Option<&PciFacts>, now: &PciFacts) -> bool {
 }
 
 fn is_worse(before: Option<&PciFunction>, now: &PciFunction) -> bool {
-    let dead = |function: &PciFunction| function.config_dead == Reading::Value(true);
     // GPUs (and the ports above them) slow down when idle; network controllers, class 02, do not.
     let keeps_speed = now.class.starts_with("02");
     let slower = before.is_some_and(|before| match (&before.current, &now.current) {
@@ -706,7 +705,13 @@ fn is_worse(before: Option<&PciFunction>, now: &PciFunction) -> bool {
         }
         _ => false,
     });
-    slower || (dead(now) && !before.is_some_and(dead))
+    slower || died(before.map(|before| &before.config_dead), &now.config_dead)
+}
+
+/// Whether a config space reads all ones that did not before.
+fn died(before: Option<&Reading<bool>>, now: &Reading<bool>) -> bool {
+    let dead = Reading::Value(true);
+    *now == dead && before != Some(&dead)
 }
 
 /// Drops facts of devices and interfaces that are gone, so that nothing stale is reported.

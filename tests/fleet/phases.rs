@@ -119,8 +119,13 @@ async fn steady(fleet: &mut Fleet, still: Duration) {
     let before = fleet.cluster.usage().await;
     let writes = fleet.agents.with(|told| told.writes());
     let reports = fleet.agents.with(|told| told.reports());
-    // The first of them is CPU time.
-    let cpu = || selvage::clock::process_stats().process[0].1.unwrap_or(0.0);
+    let cpu = || {
+        let stats = selvage::clock::process_stats().process;
+        let mut cpu = stats
+            .into_iter()
+            .filter(|(name, _)| *name == "process_cpu_seconds_total");
+        cpu.next().and_then(|(_, seconds)| seconds).unwrap_or(0.0)
+    };
     let own = cpu();
     tokio::time::sleep(still).await;
     let after = fleet.cluster.usage().await;

@@ -8,11 +8,10 @@ mod numbers;
 mod resources;
 mod vfs;
 
-use super::Because;
 use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Sources};
 use super::profile::{Fabric, Provider, Sure};
-use super::{Candidate, Context, Reason, Status, Weight};
+use super::{Because, Candidate, Context, Reason, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 pub use resources::{Present, is_for_rdma, present};

@@ -6,8 +6,7 @@ use crate::observe::kernel::Note;
 use crate::observe::kernel_log::Seen;
 use crate::observe::pci::gives_away;
 use crate::observe::reading::Reading;
-use crate::units::Bdf;
-use crate::units::Millis;
+use crate::units::{Bdf, Millis};
 use std::time::Duration;
 
 /// NVIDIA's driver says that it was loaded once it has probed every GPU: what it prints this long

@@ -1,7 +1,6 @@
-use super::super::testing::{Node, gpu, nic};
+use super::super::testing::{Node, gpu, listed, nic};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::pci::{BareNic, Distance};
 use crate::observe::reading::{Fault, FaultKind};
 use crate::observe::snapshot::NetnsMode;
@@ -326,12 +325,7 @@ fn without_any_rail_up_a_nic_without_a_device_is_unknown_and_a_pod_may_hold_it()
 #[test]
 fn a_gpu_that_only_the_driver_has() {
     let mut node = Node::infiniband();
-    let listed = |address: &str| NvidiaGpu {
-        pci: address.into(),
-        model: None,
-        uuid: None,
-    };
-    node.bend_gpudirect(|facts| facts.gpus = vec![listed(&gpu(0)), listed("0000:90:00.0")]);
+    node.bend_gpudirect(|facts| facts.gpus = vec![listed(gpu(0)), listed("0000:90:00.0")]);
     assert_eq!(
         node.told(&CHECK),
         ["0000:90:00.0 GpuNotOnBus Failing Verdict"]
@@ -340,11 +334,7 @@ fn a_gpu_that_only_the_driver_has() {
 
 #[test]
 fn a_gpu_that_its_driver_does_not_list() {
-    let listed = |i: usize| NvidiaGpu {
-        pci: gpu(i),
-        model: None,
-        uuid: None,
-    };
+    let listed = |i: usize| listed(gpu(i));
     let undriven = format!("{} GpuNotDriven Failing Verdict", gpu(7));
     for (name, seen, bound, want) in [
         ("most others are", 7, "nvidia", vec![undriven.clone()]),

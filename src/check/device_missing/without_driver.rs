@@ -63,7 +63,6 @@ fn without_driver(
     let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
     let place = gpu.map_or(String::new(), place);
     let off_bus = nic.config_dead == Reading::Value(true);
-    let is_dead = off_bus && weight == Weight::Verdict;
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "its fabric, Slingshot, is not read".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
@@ -71,12 +70,14 @@ fn without_driver(
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} made none"),
     };
-    // What the bus proved outlives its driver. With no rail up it is unknown what is lost. Where the machine has rails for certain, none is
-    // there; but a driver container may be at work.
+    // What the bus proved outlives its driver. With no rail up it is unknown what is lost. Where the machine
+    // has rails for certain, none is there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let (status, raise_after) = match (nic.unseen || nic.is_of_slingshot(), any_up, certain) {
-        (false, ..) if is_dead => (Status::Failing, policy.expected_raise_after),
+        (false, ..) if off_bus && weight == Weight::Verdict => {
+            (Status::Failing, policy.expected_raise_after)
+        }
         (false, true, _) => (ReasonDoc::of(REASON).status, policy.expected_raise_after),
         (false, false, true) => (Status::Failing, policy.driver_grace),
         _ => (Status::Unknown, policy.expected_raise_after),

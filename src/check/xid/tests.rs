@@ -1,7 +1,6 @@
-use super::super::testing::{Node, tell};
+use super::super::testing::{Node, listed, tell};
 use super::super::xid_seen;
 use super::*;
-use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::history::History;
 use crate::observe::kernel::{KernelEvent, Note, NvLink, Severity, What, Xid};
 use crate::observe::reading::Reading;
@@ -44,11 +43,7 @@ fn nvlink(code: u32, severity: Severity) -> KernelEvent {
 
 fn node(events: &[KernelEvent]) -> Node {
     let mut node = Node::infiniband();
-    let shown = NvidiaGpu {
-        pci: format!("{SHOWN}.0"),
-        model: None,
-        uuid: None,
-    };
+    let shown = listed(format!("{SHOWN}.0"));
     node.bend_gpudirect(|facts| (facts.has_gpu_list, facts.gpus) = (true, vec![shown]));
     for event in events {
         node.history.push_event(node.now, false, event);
