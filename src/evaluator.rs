@@ -133,9 +133,11 @@ impl Evaluator {
         }
     }
 
-    /// Sets what the Node offers; `None` if unknown.
+    /// Sets what the Node offers; `None` if unknown. A node that was ready before the first offer came
+    /// has to prove that it keeps what it offers.
     pub fn set_offer(&mut self, offer: Option<Arc<NodeResources>>) {
         self.offer = offer.map(|offer| {
+            self.proven.take_if(|_| self.offered.is_none());
             let offer = Arc::unwrap_or_clone(offer).after(self.offered.as_deref());
             Arc::clone(self.offered.insert(Arc::new(offer)))
         });
@@ -314,6 +316,7 @@ impl Evaluator {
 mod tests {
     use super::*;
     use crate::check::testing::Node;
+    use crate::observe::node_resources::Offered;
     use crate::observe::rdma::{PhysState, PortState};
 
     #[test]
@@ -332,6 +335,35 @@ mod tests {
             assert_eq!(last.reasons.is_empty(), !judged, "{:?}", last.reasons);
         }
         assert_eq!(last.generation, 4);
+    }
+
+    #[test]
+    fn an_offer_that_comes_late_is_waited_for_all_the_same() {
+        let node = Node::infiniband();
+        let offer = |allocatable: u64| {
+            let offered = Offered {
+                allocatable: Some(allocatable),
+                capacity: Some(8),
+                had: 0,
+            };
+            Some(Arc::new(NodeResources {
+                resources: [("rdma/ib".to_string(), offered)].into(),
+                ..NodeResources::default()
+            }))
+        };
+        let watching = Look::Watching { full_window: true };
+        let mut evaluator = Evaluator::default();
+        let mut state = |offer: Option<Arc<NodeResources>>| {
+            evaluator.set_offer(offer);
+            evaluator.evaluate(&node.snapshot, watching).state
+        };
+        assert_eq!(state(None), State::Ready);
+        assert_eq!(state(offer(0)), State::Unknown, "the plugin starts");
+        assert_eq!(state(offer(8)), State::Ready);
+        assert_eq!(state(offer(0)), State::Ready, "the plugin restarts");
+        // An API server that is away for a while says nothing of the plugin.
+        assert_eq!(state(None), State::Ready);
+        assert_eq!(state(offer(0)), State::Ready);
     }
 
     #[test]
