@@ -169,7 +169,7 @@ test-alerts: test-inhibition test-paging ## inhibition and paging on a real Aler
 test-inhibition:
 	tests/alerts/run test_inhibition
 
-test-paging: export TMPDIR = $(TEST_TMPDIR)
+test-paging test-stack: export TMPDIR = $(TEST_TMPDIR)
 test-paging:
 	tests/alerts/run test_paging
 

@@ -53,7 +53,7 @@ pub enum AgentError {
 /// Shortest time between writes of the state file.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
-/// The same where nothing changed but what counters count.
+/// Shortest time between writes that change only counter values.
 const SAVE_COUNTS_EVERY: Duration = Duration::from_secs(600);
 
 /// Wakes that may wait in the channel: beyond, the kernel log and the event sockets wait, whose own

@@ -2,8 +2,13 @@
 
 use backon::{ExponentialBuilder, Retryable};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Locks, poisoned or not: no panic can leave the state that these locks guard half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Stack of a thread that makes one call.
 const SMALL: usize = 128 * 1024;
@@ -47,7 +52,7 @@ pub(crate) async fn ask<T: Send + 'static>(
     let start = async || {
         let work = Arc::clone(&work);
         try_spawn(name, SMALL, move || {
-            let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let taken = lock(&work).take();
             if let Some(work) = taken {
                 work();
             }

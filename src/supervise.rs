@@ -6,11 +6,12 @@
 //! the metrics and `/healthz` show.
 
 use crate::blocking;
+use crate::blocking::lock;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -323,11 +324,6 @@ fn waits() -> backon::ExponentialBackoff {
         .with_max_delay(WAITS.1)
         .without_max_times()
         .build()
-}
-
-/// Nothing panics while the state is half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(debug_assertions)]

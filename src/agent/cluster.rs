@@ -2,6 +2,7 @@
 //! slow API server or a list of ten thousand nodes never delays sampling or scraping.
 
 use super::stopped;
+use crate::blocking::lock;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{Health, PodTable, PodWatch};
 use crate::cluster::settings::Mode;
@@ -11,7 +12,7 @@ use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};
 use futures::future::OptionFuture;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, watch};
 
 /// Changes of verdict that may wait for the writer.
@@ -96,7 +97,7 @@ impl Cluster {
         });
         let ((_, memory), limits) = (config.nccl.memory(), Limits::default());
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
-            let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut channels = lock(&channels);
             let settings = settings.clone();
             // Boxed: all that a client's futures hold would not fit on the stack several times over.
             let writer = Box::pin(Writer::new(settings.clone(), &name, limits).run(&mut channels));

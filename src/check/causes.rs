@@ -17,7 +17,7 @@ enum Scope {
     Function,
     Card,
     Node,
-    /// Of the node, and since the same moment.
+    /// Anywhere on the node, if both began at the same moment.
     Moment,
 }
 

@@ -31,9 +31,9 @@ pub type Reasons = &'static [(&'static [Because], Reason)];
 
 /// The sources of most attributes of rails.
 pub const PAST_AND_PEERS: &[Because] = &[Because::Remembered, Because::Peers];
-/// Those of attributes that rails share.
+/// Sources for attributes that all rails share.
 pub const PEERS: &[Because] = &[Because::Peers];
-/// Those of numbers of parts, which have no peers.
+/// Sources for counts of parts; a count has no peers.
 pub const BUT_PEERS: &[Because] = &[Because::Configured, Because::Shape, Because::Remembered];
 
 /// An attribute, and what it is to fall short of each source. A source that is not listed is not asked.
@@ -50,7 +50,7 @@ pub struct Attribute {
 pub struct Sources {
     /// The operator's number.
     pub configured: Option<u64>,
-    /// That of the machine's shape.
+    /// The number from the table of machine shapes, and how sure it is.
     pub shape: Option<(u64, Sure)>,
     /// The part's own best.
     pub remembered: Option<u64>,

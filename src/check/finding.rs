@@ -191,7 +191,7 @@ impl Finding {
         self
     }
 
-    /// With something to look for first, time-wise.
+    /// Sets how long the fault must stand before the finding is raised.
     pub fn raised_after(mut self, raise_after: Duration) -> Self {
         self.timing.raise_after = raise_after;
         self

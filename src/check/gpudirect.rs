@@ -1,7 +1,7 @@
 //! Which path GPUDirect RDMA can take on this node, and why.
 
 use super::PortView;
-use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::gpudirect::{GpuDirectFacts, Module};
 use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
@@ -185,10 +185,7 @@ fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String
 /// A peer-memory module that is up (`initstate` is `live`, or not told).
 pub(super) fn peermem_module(facts: &GpuDirectFacts) -> Option<&'static str> {
     let modules = facts.modules.value()?;
-    let up = |name: &&str| {
-        let module = modules.get(*name);
-        module.is_some_and(|of| of.state.as_deref().is_none_or(|state| state == "live"))
-    };
+    let up = |name: &&str| modules.get(*name).is_some_and(Module::is_live);
     ["nvidia_peermem", "nv_peer_mem"].into_iter().find(up)
 }
 

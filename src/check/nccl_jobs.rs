@@ -74,36 +74,32 @@ fn rail(context: &Context<'_>, jobs: &Jobs, port: &PortView<'_>) -> Option<Candi
 
 /// Pods without RDMA, and with a daemon missing or down.
 fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
-    let about = |reason, (kind, subject): (&str, &String), message: &str, remedy: &str| {
+    let about = |reason, (kind, subject): (&str, &String), message: &str, remedy: &str, gpus| {
         let found = context.candidate(reason, (format!("{kind} {subject}"), subject), message);
         let action = found.action;
-        found.fix(action, remedy)
+        found.fix(action, remedy).with("gpus", gpus)
     };
     let mut said = FairShare::default();
     let no_rdma = (jobs.no_rdma.iter()).filter(|pod| said.may_of(&pod.subject));
     let no_rdma = no_rdma.map(|pod| {
+        let of_pod = ("pod", &pod.subject);
         let found = about(
             nccl_pods::REASON,
-            ("pod", &pod.subject),
+            of_pod,
             &pod.message,
             &pod.remedy,
+            pod.gpus,
         );
-        let found = found.with("gpus", pod.gpus);
         found.with("resource", pod.resource.as_str())
     });
     let mut found: Vec<Candidate> = no_rdma.collect();
     let mut said = FairShare::default();
     let troubles = (jobs.daemon_troubles.iter()).filter(|pod| said.may_of(&pod.subject));
     found.extend(troubles.map(|pod| {
-        let found = about(
-            pod.reason,
-            ("daemon", &pod.subject),
-            &pod.message,
-            &pod.remedy,
-        );
+        let of_daemon = ("daemon", &pod.subject);
+        let found = about(pod.reason, of_daemon, &pod.message, &pod.remedy, pod.gpus);
         let (container, state) = pod.daemon.clone().unzip();
-        let found = found.with("daemon", container).with("state", state);
-        let mut found = found.with("gpus", pod.gpus);
+        let mut found = found.with("daemon", container).with("state", state);
         if pod.daemon.is_some() {
             found.timing = DAEMON_TIMING;
         }

@@ -4,6 +4,7 @@ use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, major
 use super::peers::alike;
 use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView, unseen_on_rails};
+use crate::observe::netdev::priority_bit;
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use crate::observe::snapshot::SourceHealth;
@@ -124,7 +125,7 @@ pub(super) fn pfc_priorities(context: &Context<'_>, netdev: &str) -> Option<u8> 
 }
 
 pub(super) fn has(bits: u8, priority: u8) -> bool {
-    bits & 1u8.checked_shl(u32::from(priority)).unwrap_or(0) != 0
+    bits & priority_bit(priority) != 0
 }
 
 /// `3,4`: the priorities whose bits are set.

@@ -50,7 +50,7 @@ macro_rules! policy {
         }
 
         $(impl $name {
-            /// As the debounce machine takes it.
+            /// The waiting times in the form that the debouncer takes.
             pub fn timing(&self) -> Timing {
                 Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
             }

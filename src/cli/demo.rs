@@ -6,7 +6,6 @@ mod cluster;
 mod console;
 mod runner;
 mod settings;
-mod tempdir;
 
 use super::run::{Status, fail, print, refuse, serve, style};
 use super::runtime::stop_signal;
@@ -138,7 +137,7 @@ async fn run(args: &DemoArgs, stop: impl Future<Output = ()>) -> io::Result<()> 
         Some(name) => simulate::play(name).unwrap_or_default(),
         None => fleet(usize::try_from(args.nodes).unwrap_or(1)),
     };
-    let directory = tempdir::temporary(u64::try_from(scenarios.len()).unwrap_or(u64::MAX));
+    let directory = tempfile::Builder::new().prefix("selvage-demo-").tempdir();
     let directory = directory.map_err(of_node)?;
     let members = members(args, scenarios, directory.path())?;
     say(&welcome(&members, directory.path()));

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 /// slurmd waits for the program, and a controller that is gone makes scontrol wait for 9 s.
 const LIMIT: Duration = Duration::from_millis(750);
 
-/// As long again may only the lock's return take.
+/// Extra time for giving the lock back.
 const UNLOCK: Duration = Duration::from_millis(150);
 
 /// Longest answer of a program in bytes: about 20,000 nodes.

@@ -36,8 +36,8 @@ pub fn is_in_cluster(settings: &ClusterSettings) -> bool {
     !settings.kubeconfig.is_empty() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// A client, by the kubeconfig of the settings, as a pod has it, or else as kubectl has it (`context`, or
-/// the current one, of `KUBECONFIG` or `~/.kube/config`); and the namespace of the budget's Leases. Token
+/// A client from the configured kubeconfig, else from the pod's service account, else from kubectl's own
+/// configuration (`context`, or the current one, of `KUBECONFIG` or `~/.kube/config`); and the namespace of the budget's Leases. Token
 /// and CA files are read again as they change.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use super::{Fleet, FleetNode, ORDER, Taint, causes::Cause};
 use crate::report::State;
 use crate::report::text::Style;
-use crate::report::text::writer::{Page, after_colon, clean, count, widths};
+use crate::report::text::writer::{Page, after_colon, clean, count};
 use crate::units::span_text;
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,9 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 const WIDEST: usize = 400;
 /// Names that are listed of the nodes that share nothing but a reason.
 const NAMES: usize = 8;
-/// A column is not cut to less than this.
-const NARROWEST: usize = 12;
-
 /// A column: its head, and what it shows of a node.
 type Column = (&'static str, fn(&FleetNode, Timestamp) -> String);
 
@@ -146,45 +143,13 @@ fn table(page: &mut Page, columns: &[&Column], nodes: &[&FleetNode], now: Timest
         let shown = columns.iter().map(|(_, show)| cell(show(node, now)));
         rows.push(shown.collect());
     }
-    let mut widths = widths(&rows);
-    narrow(&mut widths, page.width);
-    for (cell, width) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
-        *cell = cut_middle(cell, *width);
-    }
     let verdict = columns.iter().position(|(head, _)| *head == "VERDICT");
-    page.table("", &rows, |page, column, cell| {
+    page.table("", rows, |page, column, cell| {
         match Some(column) == verdict {
             true => page.judged(cell),
             false => cell.to_string(),
         }
     });
-}
-
-/// Takes from the widest column until all fit, with two spaces between.
-fn narrow(widths: &mut [usize], screen: usize) {
-    loop {
-        let whole = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        let Some(widest) = widths.iter_mut().max() else {
-            return;
-        };
-        if whole <= screen || *widest <= NARROWEST {
-            return;
-        }
-        let least = NARROWEST.max(*widest / 2);
-        *widest = widest.saturating_sub(whole - screen).max(least);
-    }
-}
-
-/// Names differ at their beginning or at their end.
-fn cut_middle(text: &str, most: usize) -> String {
-    let length = text.chars().count();
-    if length <= most {
-        return text.to_string();
-    }
-    let tail = most / 3;
-    let head = text.chars().take(most.saturating_sub(tail + 2));
-    let tail = text.chars().skip(length - tail);
-    head.chain("..".chars()).chain(tail).collect()
 }
 
 /// As kubectl writes ages.

@@ -484,7 +484,7 @@ impl JobLog {
         (ended, same)
     }
 
-    /// By a sidecar's word, its own lines, or an earlier run.
+    /// The verdict, from a sidecar, from its own log lines, or from an earlier run.
     fn verdict(&self, context: &JobContext<'_>) -> (Arc<NcclVerdict>, Via) {
         if let Some(verdict) = &self.sidecar {
             return (Arc::new(verdict.clone()), Via::Sidecar);

@@ -19,7 +19,7 @@ const STACK: usize = 256 * 1024;
 /// Longest time between two signs of progress while it waits.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// One look; it blocks. The verdicts by it, and by the looks `before`.
+/// Takes one look, which blocks, and judges it together with the earlier ones in `before`.
 fn look(
     config: &Config,
     inputs: &Inputs,

@@ -72,6 +72,13 @@ pub struct Module {
     pub state: Option<String>,
 }
 
+impl Module {
+    /// Whether it runs: old kernels have no initstate for a built-in, and a module that tells none runs.
+    pub fn is_live(&self) -> bool {
+        self.state.as_deref().is_none_or(|state| state == "live")
+    }
+}
+
 /// The NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvidiaDriver {

@@ -97,16 +97,19 @@ impl EthtoolFacts {
 
     /// The priorities of which the driver shows pause frames, as bits.
     pub fn shown_pause(&self) -> u8 {
-        let priority = |name: &String| -> Option<u32> {
+        let priority = |name: &String| -> Option<u8> {
             let (priority, count) = name.strip_prefix("prio")?.split_once('.')?;
             let of_pause = matches!(count, "rx_pause_frames" | "tx_pause_frames");
             of_pause.then(|| priority.parse().ok()).flatten()
         };
         let priorities = self.counts.keys().filter_map(priority);
-        priorities.fold(0, |bits, priority| {
-            bits | 1u8.checked_shl(priority).unwrap_or(0)
-        })
+        priorities.fold(0, |bits, priority| bits | priority_bit(priority))
     }
+}
+
+/// The bit of a priority; none of one above 7.
+pub fn priority_bit(priority: u8) -> u8 {
+    1u8.checked_shl(u32::from(priority)).unwrap_or(0)
 }
 
 /// What DCB_CMD_IEEE_GET tells (net/dcb/dcbnl.c). On mlx5 `pfc_en` is the transmit bitmap.

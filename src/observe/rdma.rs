@@ -178,13 +178,7 @@ words! {
 impl PortState {
     /// From the kernel's number.
     pub fn from_id(id: u32) -> Self {
-        let mut all = Self::ALL.into_iter();
-        all.find(|state| state.id() == id).unwrap_or(Self::Unknown)
-    }
-
-    /// The kernel's number.
-    pub fn id(self) -> u32 {
-        self as u32
+        *Self::ALL.get(id as usize).unwrap_or(&Self::Unknown)
     }
 
     /// Whether traffic passes: a port in ActiveDefer is still up, though its link was lost a moment
@@ -219,13 +213,7 @@ words! {
 impl PhysState {
     /// From the kernel's number.
     pub fn from_id(id: u32) -> Self {
-        let mut all = Self::ALL.into_iter();
-        all.find(|state| state.id() == id).unwrap_or(Self::Unknown)
-    }
-
-    /// The kernel's number.
-    pub fn id(self) -> u32 {
-        self as u32
+        *Self::ALL.get(id as usize).unwrap_or(&Self::Unknown)
     }
 }
 

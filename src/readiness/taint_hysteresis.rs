@@ -42,12 +42,20 @@ pub struct HoldTimes {
 pub fn passes_within(findings: &[Finding]) -> Duration {
     let decides = |of: &&Finding| of.weight == Weight::Verdict && of.status == Status::Failing;
     let seconds = |of: &Finding| of.evidence.get(PASSES_WITHIN)?.as_u64();
-    let deciding = || findings.iter().filter(decides);
-    let of_part = |found: &Finding| {
-        let parts = deciding().filter(|part| is_about(&found.key, &part.key));
-        parts.filter_map(seconds).max()
+    let deciding = findings.iter().filter(decides);
+    least_wait(deciding.map(|found| (found.key.as_str(), seconds(found))))
+}
+
+/// The same of the keys of the findings that decide, each with the seconds that it takes at most.
+pub fn least_wait<'a>(deciding: impl Iterator<Item = (&'a str, Option<u64>)> + Clone) -> Duration {
+    let of_part = |(key, _)| {
+        let parts = deciding.clone().filter(|(part, _)| is_about(key, part));
+        parts.filter_map(|(_, seconds)| seconds).max()
     };
-    let least = deciding().map(|found| of_part(found).unwrap_or(0)).min();
+    let least = deciding
+        .clone()
+        .map(|found| of_part(found).unwrap_or(0))
+        .min();
     Duration::from_secs(least.unwrap_or(0))
 }
 

@@ -3,6 +3,7 @@
 use super::{State, json::SCHEMA, text::clean};
 use crate::check::{PASSES_WITHIN, Status, Weight};
 use crate::observe::lldp::Neighbor;
+use crate::readiness::taint_hysteresis::least_wait;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -55,6 +56,8 @@ struct AgentGpuDirect {
 
 #[derive(Debug, Clone, Deserialize)]
 struct AgentFinding {
+    #[serde(default)]
+    key: String,
     subject: String,
     status: Status,
     weight: Weight,
@@ -146,12 +149,10 @@ impl AgentReport {
     /// As [`passes_within`](crate::readiness::taint_hysteresis::passes_within).
     pub fn passes_within(&self) -> Duration {
         let seconds = |of: &AgentFinding| of.evidence.get(PASSES_WITHIN)?.as_u64();
-        let deciding = self.deciding();
-        let least = deciding.map(|found| seconds(found).unwrap_or(0)).min();
-        Duration::from_secs(least.unwrap_or(0))
+        least_wait((self.deciding()).map(|found| (found.key.as_str(), seconds(found))))
     }
 
-    fn deciding(&self) -> impl Iterator<Item = &AgentFinding> {
+    fn deciding(&self) -> impl Iterator<Item = &AgentFinding> + Clone {
         let decides =
             |of: &&AgentFinding| of.weight == Weight::Verdict && of.status == Status::Failing;
         self.findings.iter().filter(decides)

@@ -65,7 +65,7 @@ impl Severity {
 struct Page<'a> {
     page: Context<'a>,
     refresh: Refresh,
-    /// That of the icon in the browser's tab.
+    /// Severity that the icon in the browser's tab shows.
     severity: Severity,
     sections: Vec<String>,
 }

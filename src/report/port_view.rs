@@ -91,10 +91,7 @@ pub fn modules(report: &Report) -> Option<&BTreeMap<String, Module>> {
 /// Whether the GPUDirect Storage module is in the kernel and running; none where it cannot be told.
 pub fn gds_ready(report: &Report) -> Option<bool> {
     let modules = modules(report)?;
-    Some(modules.get(GDS_MODULE).is_some_and(|module| {
-        // Old kernels have no initstate for a built-in; a module that tells none is running.
-        module.state.as_deref().is_none_or(|state| state == "live")
-    }))
+    Some(modules.get(GDS_MODULE).is_some_and(Module::is_live))
 }
 
 /// Number of GPUs: by PCI scan, else as the NVIDIA driver lists them; none where neither was read.

@@ -139,9 +139,17 @@ fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
         ];
         rows.push(row.map(cell).to_vec());
     }
-    page.table("  ", &rows, |page, column, cell| match (column, cell) {
-        (..5, _) | (_, "ok" | "-") => cell.to_string(),
-        (_, findings) => page.paint(Colour::Red, findings),
+    let narrow = page.width < 80;
+    if narrow {
+        // The port names the device, too.
+        rows.iter_mut().for_each(|row| drop(row.remove(1)));
+    }
+    let findings = heads.len() - 1 - usize::from(narrow);
+    page.table("  ", rows, |page, column, cell| match cell {
+        found if column == findings && !["ok", "-"].contains(&found) => {
+            page.paint(Colour::Red, found)
+        }
+        cell => cell.to_string(),
     });
 }
 

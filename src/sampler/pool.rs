@@ -6,10 +6,11 @@
 //! pressure no other could be started.
 
 use crate::blocking;
+use crate::blocking::lock;
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -77,13 +78,6 @@ impl<R> State<R> {
     }
 }
 
-impl<R> Shared<R> {
-    /// Nothing panics while the state is half changed.
-    fn lock(&self) -> MutexGuard<'_, State<R>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<R> Default for Pool<R> {
     /// A pool without workers; the first job starts the first one.
     fn default() -> Self {
@@ -111,7 +105,7 @@ impl<R: Send + 'static> Pool<R> {
     /// Queues jobs and wakes the idle worker. Where all are busy, or hang, one is started for urgent jobs; others
     /// wait for [`Pool::attend`].
     pub fn submit(&mut self, now: Millis, jobs: impl IntoIterator<Item = Job<R>>) {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         for job in jobs {
             state.submitted += 1;
             let rank = (!job.urgent, !job.vital, state.submitted);
@@ -139,7 +133,7 @@ impl<R: Send + 'static> Pool<R> {
         if self.attend.is_none_or(|at| now < at) {
             return;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let room = MAX_WORKERS.saturating_sub(state.workers);
         if state.next().is_none() || room == 0 {
             // A worker that comes free takes what waits.
@@ -153,11 +147,11 @@ impl<R: Send + 'static> Pool<R> {
 
     /// Waits until there are results to take. Cancel safe.
     pub async fn news(&self) {
-        while self.shared.lock().done.is_empty() {
+        while lock(&self.shared.state).done.is_empty() {
             self.shared.news.notified().await;
         }
         let more_to_come = || {
-            let state = self.shared.lock();
+            let state = lock(&self.shared.state);
             !state.urgent && state.next().is_some()
         };
         let last = async {
@@ -170,7 +164,7 @@ impl<R: Send + 'static> Pool<R> {
 
     /// Takes the results there are.
     pub fn take(&mut self) -> Vec<R> {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.urgent = false;
         if state.next().is_none() {
             // Workers that are still busy have nothing to wait for, and notify when they end.
@@ -192,7 +186,7 @@ impl<R: Send + 'static> Pool<R> {
 impl<R> Drop for Pool<R> {
     /// Workers end with their present read; nothing waits for them.
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.queue.clear();
         state.closed = true;
         self.shared.work.notify_all();
@@ -201,7 +195,7 @@ impl<R> Drop for Pool<R> {
 
 /// Runs jobs until none is left that this worker may take and another one waits for more.
 fn work<R>(shared: &Shared<R>) {
-    let mut state = shared.lock();
+    let mut state = lock(&shared.state);
     loop {
         let Some(job) = state.next().and_then(|rank| state.queue.remove(&rank)) else {
             if state.idle || state.closed {
@@ -217,7 +211,7 @@ fn work<R>(shared: &Shared<R>) {
         state.others += usize::from(!job.vital);
         drop(state);
         let result = catch_unwind(AssertUnwindSafe(job.work));
-        state = shared.lock();
+        state = lock(&shared.state);
         state.others -= usize::from(!job.vital);
         let first = state.done.is_empty();
         state.done.extend(result);

@@ -48,7 +48,7 @@ pub enum Scope {
 /// What sets a source apart from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Nothing does.
+    /// No special treatment.
     Plain,
     /// It says whether the node has its rails and GPUs: read as long as anything is.
     Vital,
@@ -63,7 +63,7 @@ pub enum Manner {
 pub struct Source {
     /// As in metrics and the report.
     pub name: &'static str,
-    /// What it has one subject for.
+    /// What is read separately: the node, each device or each interface.
     pub scope: Scope,
     /// How often each subject is read.
     pub interval: Interval,
@@ -383,7 +383,7 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     Some(Box::new(move |host| {
         let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
         let hardware = netlink_counters(client, &device.name, &mut asked);
-        let ports = reader.read(host, (!hardware.is_empty()).then_some(hardware));
+        let ports = reader.read(host, hardware);
         let all = ports.iter().flat_map(|(_, counters)| {
             let PortCounters { pma, hw, .. } = counters;
             pma.values().chain(hw.values())

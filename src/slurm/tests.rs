@@ -18,7 +18,7 @@ fn verdict(state: &str, stood: i64, findings: Value) -> AgentReport {
 fn finding(status: &str, reason: &str, subject: &str, evidence: Value) -> Value {
     let cause = (reason == "MtuMismatch").then_some("link_state:x:LinkDown");
     json!({
-        "subject": subject, "status": status, "weight": if subject == "mlx5_1/1" { "notice" } else { "verdict" },
+        "key": subject, "subject": subject, "status": status, "weight": if subject == "mlx5_1/1" { "notice" } else { "verdict" },
         "reason": reason, "evidence": evidence, "caused_by": cause,
     })
 }
@@ -40,6 +40,10 @@ fn what_a_verdict_asks_for() {
         "mlx5_4",
         json!({"passes_within_s": 120})
     )]);
+    // The port's fault is the NIC's: the agent waits as long before it taints the node.
+    let mut with_its_port = passing.clone();
+    let port = finding("failing", "LinkDown", "mlx5_4/1", json!({}));
+    with_its_port.as_array_mut().unwrap().push(port);
     let settings = SlurmSettings::default();
     let drain = |reason: &str| SlurmAction::Drain(reason.into());
     use SlurmAction::{Nothing, Resume};
@@ -70,6 +74,13 @@ fn what_a_verdict_asks_for() {
             "unready",
             99,
             &passing,
+            Nothing,
+            "unready for 99 s, of 120 s",
+        ),
+        (
+            "unready",
+            99,
+            &with_its_port,
             Nothing,
             "unready for 99 s, of 120 s",
         ),

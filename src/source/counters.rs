@@ -117,14 +117,9 @@ impl CounterReader {
     }
 
     /// Reads every port. One that is found restricted is to be remembered, and passed as `skip` to the
-    /// next [`CounterReader::new`]. Ports that `hw_from_netlink` has are not read from `hw_counters` files;
+    /// next [`CounterReader::new`]. Ports that `from_netlink` has are not read from `hw_counters` files;
     /// the device-wide directory always is, since netlink does not have it.
-    pub fn read(
-        &mut self,
-        host: &Host,
-        hw_from_netlink: Option<HwByPort>,
-    ) -> Vec<(u32, PortCounters)> {
-        let mut from_netlink = hw_from_netlink.unwrap_or_default();
+    pub fn read(&mut self, host: &Host, mut from_netlink: HwByPort) -> Vec<(u32, PortCounters)> {
         let mut all = Vec::with_capacity(self.ports.len());
         for port in &mut self.ports {
             let mut counters = PortCounters::default();

@@ -28,7 +28,7 @@ const SPEED_EVERY: u32 = 16;
 #[derive(Default)]
 pub struct Last {
     dir: Option<tree::Directory>,
-    /// Of its device, as long as the directory is the same.
+    /// Its device's PCI address, kept while the directory is the same.
     pci: Option<Bdf>,
     /// Carrier and its changes: without them the speed does not change.
     link: Option<(Reading<bool>, Reading<u64>)>,

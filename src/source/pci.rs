@@ -142,7 +142,7 @@ fn has_ports(host: &Host, bdf: Bdf) -> bool {
     devices.iter().any(|device| ports(device).len() > 1)
 }
 
-/// Those of the others that could carry RDMA.
+/// NICs without an RDMA device that could have one.
 fn bare(
     host: &Host,
     others: &[(Bdf, u64, BareNic)],

@@ -50,7 +50,7 @@ impl Case<'_> {
         }
     }
 
-    /// Nothing can be told, whose reason follows the figures.
+    /// An undecided verdict; `rest` says why, after the figures.
     fn unknown(&self, reason: &'static str, rest: &str) -> BenchVerdict {
         self.verdict(Verdict::Unknown, reason, self.sentence(rest))
     }

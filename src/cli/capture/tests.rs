@@ -130,7 +130,7 @@ fn all(host: &Host) -> String {
         text += &format!("{device:#?}\n");
         text += &format!("{:#?}\n", LinkReader::new(device, 1).read(host, &[]));
         let mut counters = CounterReader::new(device, false, |_| None);
-        text += &format!("{:#?}\n", counters.read(host, None));
+        text += &format!("{:#?}\n", counters.read(host, Default::default()));
         for port in &device.ports {
             text += &format!("{:#?}\n", gids::read(host, device, port.number));
         }
@@ -261,7 +261,7 @@ fn closed_counters_are_not_opened() {
     let device = &devices.value().unwrap()[0];
     let mut reader = CounterReader::new(device, false, |_| None);
     assert_eq!(
-        reader.read(&host, None)[0].1.pma_skipped,
+        reader.read(&host, Default::default())[0].1.pma_skipped,
         Some(PmaSkip::Restricted),
         "the replay meets the same refusal"
     );

@@ -2,6 +2,7 @@
 //! rules of the real writer but without an API server.
 
 use crate::agent::ClusterLink;
+use crate::blocking::lock;
 use crate::cluster::desired::{Desired, WantedTaint, desired};
 use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::{ClusterSettings, NodeFacts, topology};
@@ -10,7 +11,7 @@ use crate::report::cluster::BudgetStatus;
 use crate::report::{ClusterStatus, Report};
 use crate::simulate::{Event, NodeSpec, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 /// The nodes that carry the taint, and of how many.
@@ -108,7 +109,7 @@ impl ClusterNode {
         };
         let wanted = desired.taint.is_present();
         let limit = settings.budget_max.of(self.budget.nodes);
-        let mut carriers = (self.budget.carriers.lock()).unwrap_or_else(PoisonError::into_inner);
+        let mut carriers = lock(&self.budget.carriers);
         let before = carriers.contains(&self.name);
         if wanted && carriers.len() < limit {
             carriers.insert(self.name.clone());
@@ -117,7 +118,7 @@ impl ClusterNode {
         }
         let (tainted, claimed) = (carriers.contains(&self.name), carriers.len());
         drop(carriers);
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = lock(&self.written);
         let last = written.replace(desired.clone());
         let differs = |of: fn(&Desired, &Desired) -> bool| {
             last.as_ref().is_none_or(|last| of(last, &desired))

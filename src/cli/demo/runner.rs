@@ -1,10 +1,11 @@
 //! Lets a scenario happen on its node.
 
 use super::{cluster::ClusterNode, say};
+use crate::blocking::lock;
 use crate::simulate::{Event, Node, Scenario, Step};
 use futures::future::LocalBoxFuture;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,7 +28,7 @@ impl Runner {
 
     /// Waits for a write that is under way; those that come later find no node.
     pub(super) fn stop(&self) {
-        let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut node = lock(&self.node);
         *node = None;
     }
 
@@ -41,7 +42,7 @@ impl Runner {
         events.iter().for_each(|event| self.cluster.apply(event));
         let node = Arc::clone(&self.node);
         let write = move || {
-            let mut node = node.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut node = lock(&node);
             let Some(node) = node.as_mut() else {
                 return Ok(());
             };

@@ -92,7 +92,7 @@ impl History {
     }
 }
 
-/// Of counters, those that errors were told by of late and that say how often a link fell.
+/// Counters worth keeping: error counters that rose recently, and those that count a link's falls.
 pub(super) fn tracks_to_keep(tracks: &BTreeMap<String, Track>) -> BTreeMap<String, Track> {
     let traffic = [
         "_data", "packets", "pkts", "octets", "bytes", "requests", "bits",

@@ -1,6 +1,7 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
 use super::{Exposition, series};
+use crate::observe::netdev::priority_bit;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
 use crate::observe::reading::{Reading, Stamped};
 use crate::report::Report;
@@ -18,7 +19,9 @@ pub(super) fn families(out: &mut Exposition, report: &Report) {
     }
     for (netdev, facts) in &dcb {
         for priority in &used {
-            let enabled = facts.pfc_enabled.map(|all| all & bit(*priority) != 0);
+            let enabled = facts
+                .pfc_enabled
+                .map(|all| all & priority_bit(*priority) != 0);
             series! { out "selvage_pfc_enabled" [netdev, &priority.to_string()] enabled; }
         }
     }
@@ -75,10 +78,6 @@ fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &B
     }
 }
 
-fn bit(priority: u8) -> u8 {
-    1u8.checked_shl(u32::from(priority)).unwrap_or(0)
-}
-
 /// Priorities with PFC on any network device of this node: where DCB says so, or where a driver
 /// shows pause counters although DCB cannot be asked (mlx5 has those counters only while PFC is on in
 /// either direction, and tells only one of them by DCB). One that loses PFC on one device alone keeps
@@ -94,6 +93,6 @@ fn priorities_in_use(
         .iter()
         .filter(|(netdev, facts)| facts.driver.starts_with("mlx5") || told(netdev).is_none())
         .fold(0, |all, (_, facts)| all | facts.shown_pause());
-    let is_used = |priority: &u8| (enabled | shown) & bit(*priority) != 0;
+    let is_used = |priority: &u8| (enabled | shown) & priority_bit(*priority) != 0;
     (0..8).filter(is_used).collect()
 }

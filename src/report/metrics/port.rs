@@ -25,8 +25,8 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[PortView<
         let known = state.filter(|state| *state != PortState::Unknown);
         series! { out
             "selvage_port_up" [device, number] known.map(PortState::is_up);
-            "selvage_port_state_id" [device, number] state.map(PortState::id);
-            "selvage_port_physical_state_id" [device, number] port.phys_state().map(|state| state.id());
+            "selvage_port_state_id" [device, number] state.map(|state| state as u32);
+            "selvage_port_physical_state_id" [device, number] port.phys_state().map(|state| state as u32);
             "selvage_port_rate_bytes_per_second" [device, number] port.rate().map(|rate| rate.bytes_per_sec());
         }
         if let Some(neighbor) = port.neighbor {

@@ -1,6 +1,7 @@
 //! Text on the page: how it is escaped, shortened and split.
 
 use crate::data_files::embedded;
+use crate::report::text::writer::acts;
 pub(super) use crate::units::joined;
 use askama::filters::Escaper;
 use std::collections::BTreeMap;
@@ -36,11 +37,7 @@ impl Escaper for PageText {
 fn harmless(c: char) -> char {
     match c {
         '\t' | '\n' | '\r' => ' ',
-        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' => '\u{fffd}',
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '\u{fffd}',
-        '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => '\u{fffd}',
-        '\u{fdd0}'..='\u{fdef}' | '\u{e0000}'..='\u{e0fff}' => '\u{fffd}',
-        c if c.is_control() || u32::from(c) & 0xfffe == 0xfffe => '\u{fffd}',
+        c if acts(c) => '\u{fffd}',
         c => c,
     }
 }

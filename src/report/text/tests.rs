@@ -144,6 +144,39 @@ fn lines_are_wrapped_and_colour_takes_no_room() {
 }
 
 #[test]
+fn no_table_is_wider_than_the_page() {
+    let mut report = node(8, LinkLayer::Ethernet);
+    let key = device(3, LinkLayer::Ethernet).port_key(1);
+    let down = link(PortState::Down, PhysState::Polling);
+    report.snapshot.links.insert(key.clone(), down);
+    let devices = report.snapshot.devices.as_mut().unwrap();
+    for device in std::sync::Arc::make_mut(&mut devices.value) {
+        device.ports[0].netdev = Some("enp220s0f1np1".into());
+    }
+    for reason in ["LinkDown", "MtuBelowPeers"] {
+        report.findings.push(finding(
+            "link_state",
+            &key.to_string(),
+            reason,
+            Status::Failing,
+        ));
+    }
+    for width in 60..200 {
+        let text = encode(
+            &report,
+            Style {
+                width,
+                colour: false,
+            },
+        );
+        let row = text.lines().find(|line| line.contains("mlx5_3/1")).unwrap();
+        assert!(row.chars().count() <= width, "{width}: {text}");
+        assert!(row.contains("down/polling"), "{width}: {text}");
+        assert_eq!(text.contains("PCI"), width >= 80, "{text}");
+    }
+}
+
+#[test]
 fn states_other_than_active_tell_the_physical_one() {
     let mut report = node(1, LinkLayer::Infiniband);
     let key = device(0, LinkLayer::Infiniband).port_key(1);

@@ -8,6 +8,9 @@ use std::borrow::{Borrow, Cow};
 /// Longest message, remedy or evidence printed, in characters.
 const MAX_TEXT: usize = 800;
 
+/// A column is not cut to less than this.
+const NARROWEST: usize = 10;
+
 /// What a verdict on a log consists of, apart from its summary.
 pub(crate) struct Parts<'a> {
     pub(crate) facts: Vec<String>,
@@ -76,13 +79,18 @@ impl Page {
     }
 
     /// A table under bold heads, its columns two spaces apart; `shown` may colour a cell, by its column.
+    /// On a narrow page the widest columns are cut.
     pub(crate) fn table(
         &mut self,
         indent: &str,
-        rows: &[Vec<String>],
+        mut rows: Vec<Vec<String>>,
         shown: impl Fn(&Page, usize, &str) -> String,
     ) {
-        let widths = widths(rows);
+        let mut widths = widths(&rows);
+        narrow(&mut widths, self.width - indent.len());
+        for (cell, width) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
+            *cell = cut_middle(cell, *width);
+        }
         for (number, row) in rows.iter().enumerate() {
             let mut line = indent.to_string();
             for ((column, cell), width) in row.iter().enumerate().zip(&widths) {
@@ -133,7 +141,7 @@ impl Page {
 }
 
 /// The width of each column of a table, in characters.
-pub(crate) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let mut widths = Vec::new();
     for row in rows {
         widths.resize(row.len(), 0);
@@ -142,6 +150,33 @@ pub(crate) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
         }
     }
     widths
+}
+
+/// Takes from the widest column until all fit, with two spaces between.
+fn narrow(widths: &mut [usize], screen: usize) {
+    loop {
+        let whole = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let Some(widest) = widths.iter_mut().max() else {
+            return;
+        };
+        if whole <= screen || *widest <= NARROWEST {
+            return;
+        }
+        let least = NARROWEST.max(*widest / 2);
+        *widest = widest.saturating_sub(whole - screen).max(least);
+    }
+}
+
+/// Names differ at their beginning or at their end.
+fn cut_middle(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_string();
+    }
+    let tail = most / 3;
+    let head = text.chars().take(most.saturating_sub(tail + 2));
+    let tail = text.chars().skip(length - tail);
+    head.chain("..".chars()).chain(tail).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -153,15 +188,21 @@ pub(crate) enum Colour {
     Magenta = 35,
 }
 
-/// Text from outside with everything that could steer a terminal (control characters, direction
-/// marks, invisible ones) shown as `?`.
+/// Whether a character acts rather than shows: control characters, direction marks, invisible ones.
+pub(crate) fn acts(c: char) -> bool {
+    match c {
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => true,
+        '\u{fdd0}'..='\u{fdef}' | '\u{e0000}'..='\u{e0fff}' => true,
+        c => c.is_control() || u32::from(c) & 0xfffe == 0xfffe,
+    }
+}
+
+/// Text from outside, `?` for every character that could steer a terminal.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    match text.contains(steers) {
-        true => Cow::Owned(text.replace(steers, "?")),
+    match text.contains(acts) {
+        true => Cow::Owned(text.replace(acts, "?")),
         false => Cow::Borrowed(text),
     }
 }

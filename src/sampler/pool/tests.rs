@@ -42,7 +42,7 @@ async fn results(pool: &mut Pool<u32>, count: usize) -> Vec<u32> {
 }
 
 fn workers<R: Send + 'static>(pool: &Pool<R>) -> usize {
-    pool.shared.lock().workers
+    lock(&pool.shared.state).workers
 }
 
 #[tokio::test]

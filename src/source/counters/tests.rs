@@ -29,7 +29,7 @@ fn words_become_bytes_once() {
     let before = recording.recorded().opened;
     let opened = || recording.recorded().opened - before;
     for _ in 0..2 {
-        let (port, counters) = &reader.read(&host, None)[0];
+        let (port, counters) = &reader.read(&host, HwByPort::new())[0];
         assert_eq!(*port, 1);
         assert_eq!(counters.pma["port_xmit_data"], Reading::Value(4000));
         assert_eq!(counters.pma["port_rcv_data"], Reading::Value(8000));
@@ -54,7 +54,7 @@ fn all_ones_are_no_count() {
         1,
         BTreeMap::from([("a".to_string(), u64::MAX), ("b".to_string(), 7)]),
     )]);
-    let counters = &reader.read(&host, Some(told))[0].1;
+    let counters = &reader.read(&host, told)[0].1;
     assert_eq!(counters.pma["port_xmit_data"], Reading::NotObservable);
     assert_eq!(counters.hw["a"], Reading::NotObservable);
     assert_eq!(counters.hw["b"], Reading::Value(7));
@@ -66,7 +66,7 @@ fn essential_files_alone() {
     let host = tree.host();
     let devices = enumerate(&host);
     let mut reader = CounterReader::new(&devices.value().unwrap()[0], true, |_| None);
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert_eq!(
         names(&counters.pma),
         [
@@ -89,7 +89,7 @@ fn netlink_values_spare_the_files() {
         1,
         BTreeMap::from([("out_of_sequence".into(), 99), ("lifespan".into(), 12)]),
     )]);
-    let counters = &reader.read(&host, Some(told))[0].1;
+    let counters = &reader.read(&host, told)[0].1;
     let hw: Vec<_> = counters.hw.iter().collect();
     assert_eq!(hw, [(&"out_of_sequence".to_string(), &Reading::Value(99))]);
     assert_eq!(opened(), 5, "PMA files only");
@@ -103,12 +103,12 @@ fn a_restricted_function_is_left_alone_at_its_first_einval() {
     let mut reader = reader(&host, None);
     let before = recording.recorded().opened;
     let opened = || recording.recorded().opened - before;
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert_eq!(counters.pma_skipped, Some(PmaSkip::Restricted));
     assert!(counters.pma.is_empty());
     assert_eq!(counters.hw.len(), 2, "hardware counters stay readable");
     assert_eq!(opened(), 3, "one PMA file was opened");
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert_eq!(counters.pma_skipped, Some(PmaSkip::Restricted));
     assert_eq!(opened(), 5, "and none after it");
 }
@@ -118,14 +118,14 @@ fn a_port_that_was_readable_is_restricted_only_when_it_repeats() {
     let tree = tree();
     let sound = tree.host();
     let mut reader = reader(&sound, None);
-    reader.read(&sound, None);
+    reader.read(&sound, HwByPort::new());
     tree.errno(22, &format!("{PMA}/symbol_error"));
     let refusing = tree.host();
     // Files of a directory that changed are opened again, by the other host.
     let mut read = |host: &Host| {
         tree.file(&format!("{PMA}/new"), "");
         tree.remove(&format!("{PMA}/new"));
-        reader.read(host, None).remove(0).1
+        reader.read(host, HwByPort::new()).remove(0).1
     };
     let counters = read(&refusing);
     assert_eq!(counters.pma_skipped, None);
@@ -146,7 +146,7 @@ fn skipped_ports_are_not_opened() {
         let mut reader = reader(&host, Some(skip));
         let before = recording.recorded().opened;
         let opened = || recording.recorded().opened - before;
-        let counters = &reader.read(&host, None)[0].1;
+        let counters = &reader.read(&host, HwByPort::new())[0].1;
         assert_eq!(counters.pma_skipped, Some(skip));
         assert!(counters.pma.is_empty());
         assert_eq!(opened(), files, "{skip:?}");
@@ -163,7 +163,7 @@ fn no_pma_is_not_observable_and_not_a_restriction() {
     tree.bytes(&format!("{PMA}/port_rcv_data"), b"12 34");
     let host = tree.host();
     let mut reader = reader(&host, None);
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert_eq!(counters.pma["link_downed"], Reading::NotObservable);
     assert_eq!(counters.pma["symbol_error"], Reading::NotObservable);
     assert!(matches!(counters.pma["VL15_dropped"], Reading::Failed(_)));
@@ -183,7 +183,7 @@ fn a_virtual_function_keeps_the_files_that_answer() {
     let before = recording.recorded().opened;
     let opened = || recording.recorded().opened - before;
     for reads in [7, 13] {
-        let counters = &reader.read(&host, None)[0].1;
+        let counters = &reader.read(&host, HwByPort::new())[0].1;
         assert_eq!(counters.pma["link_downed"], Reading::NotObservable);
         assert_eq!(counters.pma["port_xmit_data"], Reading::Value(4000));
         assert_eq!(counters.pma_skipped, None);
@@ -198,7 +198,7 @@ fn a_directory_that_cannot_be_listed_is_a_fault() {
     tree.errno(5, PMA);
     let host = tree.host();
     let mut reader = reader(&host, None);
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert!(matches!(counters.pma["*"], Reading::Failed(_)));
     assert!(!counters.hw.is_empty() && !counters.hw.contains_key("*"));
 }
@@ -220,7 +220,7 @@ fn efa_has_hardware_counters_only_of_port_and_device() {
     );
     let host = tree.host();
     let mut reader = reader(&host, None);
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert!(counters.pma.is_empty());
     assert_eq!(counters.hw["rx_drops"], Reading::Value(5));
     assert_eq!(names(&counters.device_hw), ["no_completion_cmds"]);
@@ -233,9 +233,9 @@ fn counters_that_come_later_are_found() {
     tree.remove(dir);
     let host = tree.host();
     let mut reader = reader(&host, None);
-    assert!(reader.read(&host, None)[0].1.pma.is_empty());
+    assert!(reader.read(&host, HwByPort::new())[0].1.pma.is_empty());
     tree.file(&format!("{dir}/symbol_error"), "9");
-    let counters = &reader.read(&host, None)[0].1;
+    let counters = &reader.read(&host, HwByPort::new())[0].1;
     assert_eq!(counters.pma["symbol_error"], Reading::Value(9));
 }
 
