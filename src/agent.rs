@@ -115,7 +115,7 @@ pub async fn run(
     let _ = known_clock.set(clock);
     let (wake_tx, wakes) = mpsc::channel(WAITING);
     let saver = save_on_a_thread(found.state.clone(), &supervisor);
-    let mut node = Node::new(&config, found, cluster, clock, saver, &supervisor, &wake_tx);
+    let mut node = AgentLoop::new(&config, found, cluster, clock, saver, &supervisor, &wake_tx);
     reports.send_replace(Arc::new(node.report()));
     node.follow_kernel_log(&config, &wake_tx);
     if node.found.host.is_live() {
@@ -172,9 +172,9 @@ fn log_change(before: &Report, now: &Report) {
 }
 
 /// Everything that the loop owns.
-struct Node {
+struct AgentLoop {
     /// What the agent started from, with the content of the state file as last written.
-    found: start::Found,
+    found: start::FoundHost,
     sampler: Sampler,
     evaluator: Evaluator,
     clock: Clock,
@@ -198,10 +198,10 @@ struct Node {
     tcp: Option<GpuDirectTcp>,
 }
 
-impl Node {
+impl AgentLoop {
     fn new(
         config: &Config,
-        found: start::Found,
+        found: start::FoundHost,
         cluster: cluster::Cluster,
         clock: Clock,
         saver: Saver,
@@ -221,7 +221,7 @@ impl Node {
         let memory = found.memory();
         let mut sampler = found.sampler(config, clock);
         sampler.remember(&memory);
-        Node {
+        AgentLoop {
             sampler,
             evaluator: start::evaluator(config, config.policy.clone(), memory),
             clock,

@@ -271,7 +271,7 @@ impl Evaluator {
         };
         // What is muted is left out now, not when it would have cleared.
         findings.retain(|finding| !self.policy.mute.contains(finding.check));
-        let seen = causes::Seen {
+        let seen = causes::CauseInputs {
             need_manager: judged.need_manager,
             watched_since: *self.watched_since.get_or_insert(now),
         };

@@ -171,10 +171,10 @@ impl StateDir {
 /// Writes state on a thread of its own: a hung disk holds up nothing. One write is in flight at most;
 /// of each file the latest content waits.
 #[derive(Debug, Clone)]
-pub struct Saver(Arc<Shared>);
+pub struct Saver(Arc<SaverInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct SaverInner {
     dir: StateDir,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -191,7 +191,7 @@ struct Queue {
 impl Saver {
     /// For the files of a directory.
     pub fn new(dir: StateDir) -> Self {
-        Saver(Arc::new(Shared {
+        Saver(Arc::new(SaverInner {
             dir,
             queue: Mutex::default(),
             changed: Condvar::new(),

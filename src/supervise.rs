@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// What the supervisor has to know of a task.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct TaskSpec {
     /// Name in metrics, logs and of the thread.
     pub name: &'static str,
     /// Longest time between two signs of progress, in seconds.
@@ -28,9 +28,9 @@ pub struct Row {
     restart_helps: bool,
 }
 
-impl Row {
+impl TaskSpec {
     const fn new(name: &'static str, silent_secs: u64, restart_helps: bool) -> Self {
-        Row {
+        TaskSpec {
             name,
             silent_secs,
             restart_helps,
@@ -39,28 +39,28 @@ impl Row {
 }
 
 /// Follows the kernel log.
-pub const KERNEL_LOG: Row = Row::new("kernel_log", 10, true);
+pub const KERNEL_LOG: TaskSpec = TaskSpec::new("kernel_log", 10, true);
 /// Follows the logs of pods; their disk may hang.
-pub const POD_LOGS: Row = Row::new("pod_logs", 5, false);
+pub const POD_LOGS: TaskSpec = TaskSpec::new("pod_logs", 5, false);
 /// Follows log files of jobs outside of Kubernetes, a task for each directory; their disk may hang.
-pub const LOG_FILES: Row = Row::new("log_files", 30, false);
+pub const LOG_FILES: TaskSpec = TaskSpec::new("log_files", 30, false);
 /// Looks at pods' traffic.
-pub const TCP_WATCH: Row = Row::new("tcp_watch", 60, false);
+pub const TCP_WATCH: TaskSpec = TaskSpec::new("tcp_watch", 60, false);
 /// Writes the state directory, whose disk may hang.
-pub const STATE: Row = Row::new("state", 60, false);
+pub const STATE: TaskSpec = TaskSpec::new("state", 60, false);
 /// Waits for events of network devices, 30 s at a time.
-pub const RTNETLINK: Row = Row::new("rtnetlink", 120, true);
+pub const RTNETLINK: TaskSpec = TaskSpec::new("rtnetlink", 120, true);
 /// Waits for events of RDMA devices; without ib_core, it looks for it every 180 s.
-pub const RDMA_MONITOR: Row = Row::new("rdma_monitor", 400, true);
+pub const RDMA_MONITOR: TaskSpec = TaskSpec::new("rdma_monitor", 400, true);
 /// Runs the writer of the Node and the watch of its pods.
-pub const CLUSTER: Row = Row::new("cluster", 60, true);
+pub const CLUSTER: TaskSpec = TaskSpec::new("cluster", 60, true);
 /// Answers HTTP requests.
-pub const HTTP: Row = Row::new("http", 60, true);
+pub const HTTP: TaskSpec = TaskSpec::new("http", 60, true);
 /// Reloads TLS and token files.
-pub const SERVE_FILES: Row = Row::new("serve_files", 60, false);
+pub const SERVE_FILES: TaskSpec = TaskSpec::new("serve_files", 60, false);
 
 /// Writes the metrics for node_exporter; the disk may hang.
-pub const TEXTFILE: Row = Row::new("textfile", 60, false);
+pub const TEXTFILE: TaskSpec = TaskSpec::new("textfile", 60, false);
 
 /// Interval at which progress is compared.
 const TICK: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// A task under supervision.
 #[derive(Debug)]
 pub struct Task {
-    row: Row,
+    row: TaskSpec,
     beats: AtomicU64,
     panics: AtomicU64,
     /// The count of beats that was seen last, and when it changed.
@@ -126,7 +126,7 @@ impl Task {
 
 /// A task as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
+pub struct TaskStatus {
     /// Its name.
     pub name: &'static str,
     /// It runs and makes progress.
@@ -137,14 +137,14 @@ pub struct Status {
 
 /// All tasks of one agent.
 #[derive(Debug, Clone)]
-pub struct Supervisor(Arc<Shared>);
+pub struct Supervisor(Arc<SupervisorInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct SupervisorInner {
     tasks: Mutex<Vec<Arc<Task>>>,
     deadline: Duration,
     /// Changes when a task ended, or is up or not.
-    news: watch::Sender<Vec<Status>>,
+    news: watch::Sender<Vec<TaskStatus>>,
     /// Why the process has to end.
     failure: watch::Sender<Option<String>>,
 }
@@ -152,7 +152,7 @@ struct Shared {
 impl Supervisor {
     /// Without tasks yet. `deadline`: that of a read.
     pub fn new(deadline: Duration) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SupervisorInner {
             tasks: Mutex::default(),
             deadline,
             news: watch::channel(Vec::new()).0,
@@ -171,7 +171,7 @@ impl Supervisor {
     /// Runs `body` on a thread of its own until it returns well; an error is a start that failed.
     pub fn thread(
         &self,
-        row: Row,
+        row: TaskSpec,
         stack: usize,
         body: impl Fn(&Task) -> io::Result<()> + Send + Sync + 'static,
     ) {
@@ -192,7 +192,7 @@ impl Supervisor {
     }
 
     /// Runs the future that `start` makes until it ends well; an error is a start that failed.
-    pub fn task<F>(&self, row: Row, mut start: impl FnMut(Arc<Task>) -> F + Send + 'static)
+    pub fn task<F>(&self, row: TaskSpec, mut start: impl FnMut(Arc<Task>) -> F + Send + 'static)
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
@@ -255,12 +255,12 @@ impl Supervisor {
     }
 
     /// Changes whenever a task ended, is up or is not.
-    pub fn news(&self) -> watch::Receiver<Vec<Status>> {
+    pub fn news(&self) -> watch::Receiver<Vec<TaskStatus>> {
         self.0.news.subscribe()
     }
 
     /// Waits for the end of a task.
-    pub async fn ended(&self, row: Row) {
+    pub async fn ended(&self, row: TaskSpec) {
         let mut news = self.news();
         while self.status().iter().any(|task| task.name == row.name) {
             if news.changed().await.is_err() {
@@ -270,8 +270,8 @@ impl Supervisor {
     }
 
     /// Every task; those of one name as one, which is up if all of them are.
-    pub fn status(&self) -> Vec<Status> {
-        let mut merged: Vec<Status> = Vec::new();
+    pub fn status(&self) -> Vec<TaskStatus> {
+        let mut merged: Vec<TaskStatus> = Vec::new();
         for task in lock(&self.0.tasks).iter() {
             let (name, up) = (task.row.name, task.is_up());
             let panics = task.panics.load(Ordering::Relaxed);
@@ -280,14 +280,14 @@ impl Supervisor {
                     known.up &= up;
                     known.panics += panics;
                 }
-                None => merged.push(Status { name, up, panics }),
+                None => merged.push(TaskStatus { name, up, panics }),
             }
         }
         merged
     }
 
     /// How long a task has made no progress, if that is too long.
-    pub fn silent(&self, row: Row) -> Option<Duration> {
+    pub fn silent(&self, row: TaskSpec) -> Option<Duration> {
         let tasks = lock(&self.0.tasks);
         let tasks = tasks.iter().filter(|task| task.row.name == row.name);
         tasks.filter_map(|task| task.silent()).max()

@@ -52,7 +52,7 @@ fn wanted(config: &Config) -> Option<(bool, bool)> {
         return None;
     }
     if !is_in_cluster(&config.cluster) {
-        tracing::info!("not in a Kubernetes cluster; no Node is written");
+        tracing::info!("not in a Kubernetes cluster; no AgentLoop is written");
         return None;
     }
     Some((writes, asks))

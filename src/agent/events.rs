@@ -21,7 +21,7 @@ pub enum Wake {
     /// News of the kernel log.
     KernelLog(kernel_log::Update),
     /// News of this node's jobs.
-    Jobs(crate::jobs::Update),
+    Jobs(crate::jobs::JobUpdate),
     /// A network device changed, by name.
     Netdev(String),
     /// DCB settings of an interface changed.
@@ -38,8 +38,8 @@ impl From<kernel_log::Update> for Wake {
     }
 }
 
-impl From<crate::jobs::Update> for Wake {
-    fn from(update: crate::jobs::Update) -> Self {
+impl From<crate::jobs::JobUpdate> for Wake {
+    fn from(update: crate::jobs::JobUpdate) -> Self {
         Wake::Jobs(update)
     }
 }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::config::listen::Listen;
 use crate::files::read_regular;
 use crate::report::http::hosts::Hosts;
-use crate::report::http::tls_auth::{Files, TlsAuth};
+use crate::report::http::tls_auth::{TlsAuth, TlsFiles};
 use crate::report::http::{self, Answers};
 use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
@@ -28,13 +28,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The guard that the settings ask for, or why there can be none.
 pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
     let serve = &config.serve;
-    let files = Files {
+    let files = TlsFiles {
         tls_cert: serve.tls_cert.clone(),
         tls_key: serve.tls_key.clone(),
         tls_client_ca: serve.tls_client_ca.clone(),
         token_file: serve.token_file.clone(),
     };
-    if files == Files::default() {
+    if files == TlsFiles::default() {
         return Ok(Arc::default());
     }
     let opened = blocking::ask("serve-files", move || TlsAuth::open(files));
@@ -159,7 +159,7 @@ pub(super) fn stats(
     clock: Arc<OnceLock<Clock>>,
 ) -> impl Fn() -> AgentStats + Send + Sync {
     let has_files = guard.has_files();
-    let task = |task: &supervise::Status| (task.name, task.up, task.panics);
+    let task = |task: &supervise::TaskStatus| (task.name, task.up, task.panics);
     move || AgentStats {
         now: Some(clock.get().map_or_else(crate::clock::monotonic, Clock::now)),
         certificate_expires: guard.access().expires,

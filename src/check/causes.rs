@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Where a cause and what follows from it must be the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Scope {
+enum CauseScope {
     Port,
     Function,
     Card,
@@ -24,19 +24,19 @@ enum Scope {
 /// A row of `causes.toml`, where the fields are explained.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rule {
-    scope: Scope,
+struct CauseRule {
+    scope: CauseScope,
     causes: Vec<String>,
     followers: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Table {
-    rule: Vec<Rule>,
+struct CauseTable {
+    rule: Vec<CauseRule>,
 }
 
 /// All rules, in the order in which they are asked: `causes.toml`.
-static RULES: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("causes.toml")));
+static RULES: LazyLock<CauseTable> = LazyLock::new(|| embedded(include_str!("causes.toml")));
 
 /// What a finding is about, by its key: the port, the function, the card.
 #[derive(Default, PartialEq)]
@@ -62,19 +62,19 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn shares(&self, other: &Place<'_>, scope: Scope) -> bool {
+    fn shares(&self, other: &Place<'_>, scope: CauseScope) -> bool {
         match scope {
-            Scope::Port => self.port.is_some() && self.port == other.port,
-            Scope::Function => self.function.is_some() && self.function == other.function,
-            Scope::Card => self.card.is_some() && self.card == other.card,
-            Scope::Node | Scope::Moment => true,
+            CauseScope::Port => self.port.is_some() && self.port == other.port,
+            CauseScope::Function => self.function.is_some() && self.function == other.function,
+            CauseScope::Card => self.card.is_some() && self.card == other.card,
+            CauseScope::Node | CauseScope::Moment => true,
         }
     }
 }
 
 /// What must be known of the node to tell that rails share a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct CauseInputs {
     /// Number of rails that need a subnet manager.
     pub need_manager: usize,
     /// The first look at the node: of what stood already, the moment is not known.
@@ -83,7 +83,7 @@ pub struct Seen {
 
 /// Notes of each finding which other one it follows from, and orders them: worst first, each cause with
 /// what follows from it behind it.
-pub fn attribute(findings: &mut Vec<Finding>, seen: Seen) {
+pub fn attribute(findings: &mut Vec<Finding>, seen: CauseInputs) {
     findings.extend(group_findings(findings, seen));
     worst_first(findings);
     let causes: Vec<Option<usize>> = {
@@ -121,7 +121,7 @@ fn cause(
         // are each its own.
         let at = (rule.causes.iter())
             .position(|reason| finding.reason == *reason)
-            .filter(|_| !matches!(rule.scope, Scope::Node | Scope::Moment));
+            .filter(|_| !matches!(rule.scope, CauseScope::Node | CauseScope::Moment));
         let follows = rule.followers.iter().any(|of| of == finding.reason);
         let earlier = match at {
             Some(at) => rule.causes.get(..at)?,
@@ -133,7 +133,7 @@ fn cause(
                 other.reason == *reason
                     && other.weight >= finding.weight
                     && elsewhere.shares(place, rule.scope)
-                    && (rule.scope != Scope::Moment
+                    && (rule.scope != CauseScope::Moment
                         || finding.since.apart(other.since) <= SAME_EVENT_WINDOW)
             })
         })
@@ -147,7 +147,7 @@ const SAME_EVENT_WINDOW: Duration = Duration::from_secs(10);
 const TOGETHER: usize = 3;
 
 /// Findings about what several rails lost at once.
-fn group_findings(findings: &[Finding], seen: Seen) -> Vec<Finding> {
+fn group_findings(findings: &[Finding], seen: CauseInputs) -> Vec<Finding> {
     let of = |reason: &str| -> Vec<&Finding> {
         let is = |of: &&Finding| of.weight == Weight::Verdict && of.reason == reason;
         findings.iter().filter(is).collect()

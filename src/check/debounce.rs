@@ -64,7 +64,7 @@ impl Identity {
 
 /// What a step saw of one identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum Sight {
     Present,
     Absent,
     /// The check cannot tell.
@@ -72,7 +72,7 @@ enum Seen {
 }
 
 #[derive(Debug, Clone)]
-enum Phase {
+enum Stage {
     /// Seen, not yet believed; for how long it was seen to stand.
     Pending { stood: Duration },
     /// Believed; for how long it was seen to be gone, if it is.
@@ -83,9 +83,9 @@ enum Phase {
 
 #[derive(Debug, Clone)]
 struct Known {
-    phase: Phase,
+    phase: Stage,
     since: Millis,
-    last: Seen,
+    last: Sight,
     clears: VecDeque<Millis>,
     /// The machine was accepted as it was then, and this was not seen since.
     accepted: bool,
@@ -134,11 +134,11 @@ impl Debouncer {
                 Some(candidate) => {
                     entry.candidate = candidate;
                     entry.accepted = false;
-                    Seen::Present
+                    Sight::Present
                 }
-                None if entry.accepted => Seen::Absent,
-                None if is_unseen(id) || (!id.unknown && is_blind(&blind, id)) => Seen::Blind,
-                None => Seen::Absent,
+                None if entry.accepted => Sight::Absent,
+                None if is_unseen(id) || (!id.unknown && is_blind(&blind, id)) => Sight::Blind,
+                None => Sight::Absent,
             };
             entry.step(seen, passed, now, &self.settings)
         });
@@ -151,7 +151,7 @@ impl Debouncer {
 
     /// The worst that waits to be raised and would move the verdict; none if nothing waits.
     pub fn waiting(&self) -> Option<Status> {
-        let waits = |entry: &&Known| matches!(entry.phase, Phase::Pending { .. });
+        let waits = |entry: &&Known| matches!(entry.phase, Stage::Pending { .. });
         let waiting = self.entries.values().filter(waits).map(|of| &of.candidate);
         let moving = waiting.filter(|candidate| candidate.weight == Weight::Verdict);
         moving.map(|candidate| candidate.status).max()
@@ -160,7 +160,7 @@ impl Debouncer {
     /// Whether anything that would move the verdict waits to be raised, or is raised.
     pub fn has_faults(&self) -> bool {
         let counts = |entry: &Known| entry.candidate.weight == Weight::Verdict;
-        let stands = |entry: &Known| !matches!(entry.phase, Phase::Cleared);
+        let stands = |entry: &Known| !matches!(entry.phase, Stage::Cleared);
         let mut entries = self.entries.values();
         entries.any(|entry| stands(entry) && counts(entry))
     }
@@ -190,20 +190,20 @@ impl Debouncer {
                 continue;
             }
             let mut entry = Known {
-                phase: Phase::Cleared,
+                phase: Stage::Cleared,
                 since: now,
-                last: Seen::Absent,
+                last: Sight::Absent,
                 clears: VecDeque::new(),
                 accepted: false,
                 candidate,
             };
-            entry.step(Seen::Present, Duration::ZERO, now, &self.settings);
+            entry.step(Sight::Present, Duration::ZERO, now, &self.settings);
             self.entries.insert(id, entry);
         }
     }
 
     fn drop_oldest_cleared(&mut self) -> bool {
-        let is_cleared = |(_, entry): &(_, &Known)| matches!(entry.phase, Phase::Cleared);
+        let is_cleared = |(_, entry): &(_, &Known)| matches!(entry.phase, Stage::Cleared);
         let cleared = self.entries.iter().filter(is_cleared);
         let oldest = cleared.min_by_key(|(_, entry)| entry.clears.back().copied());
         let oldest = oldest.map(|(id, _)| id.clone());
@@ -213,7 +213,7 @@ impl Debouncer {
 
 impl Known {
     /// Moves on by one step; false when there is nothing left to remember.
-    fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
+    fn step(&mut self, seen: Sight, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
         let window_start = now.minus(settings.flap_window.duration());
         while self.clears.front().is_some_and(|at| *at < window_start) {
             self.clears.pop_front();
@@ -226,22 +226,22 @@ impl Known {
         self.last = seen;
         let clear_after = self.clear_after(settings);
         match (&mut self.phase, seen) {
-            (Phase::Cleared, Seen::Present) => {
+            (Stage::Cleared, Sight::Present) => {
                 self.since = now;
                 self.stands(Duration::ZERO, now);
             }
-            (Phase::Pending { stood }, Seen::Present) => {
+            (Stage::Pending { stood }, Sight::Present) => {
                 let stood = *stood + counted;
                 self.stands(stood, now);
             }
-            (Phase::Pending { .. }, Seen::Absent) => self.phase = Phase::Cleared,
-            (Phase::Raised { gone, .. }, Seen::Present) => *gone = None,
-            (Phase::Raised { at, gone }, Seen::Absent) => {
+            (Stage::Pending { .. }, Sight::Absent) => self.phase = Stage::Cleared,
+            (Stage::Raised { gone, .. }, Sight::Present) => *gone = None,
+            (Stage::Raised { at, gone }, Sight::Absent) => {
                 let gone_for = gone.map_or(Duration::ZERO, |gone| gone + counted);
                 *gone = Some(gone_for);
                 let held = now.since(*at) >= settings.hold.duration();
                 if held && gone_for >= clear_after {
-                    self.phase = Phase::Cleared;
+                    self.phase = Stage::Cleared;
                     self.clears.push_back(now);
                     // More would not change the factor.
                     while self.clears.len() > 64 {
@@ -249,18 +249,18 @@ impl Known {
                     }
                 }
             }
-            (_, Seen::Blind) | (Phase::Cleared, Seen::Absent) => {}
+            (_, Sight::Blind) | (Stage::Cleared, Sight::Absent) => {}
         }
-        !(matches!(self.phase, Phase::Cleared) && self.clears.is_empty())
+        !(matches!(self.phase, Stage::Cleared) && self.clears.is_empty())
     }
 
     /// How much longer the same sightings must go on until it is raised or clears.
     fn wait(&self, now: Millis, settings: &Hysteresis) -> Option<Duration> {
         match (&self.phase, self.last) {
-            (Phase::Pending { stood }, Seen::Present) => {
+            (Stage::Pending { stood }, Sight::Present) => {
                 Some(self.candidate.timing.raise_after.saturating_sub(*stood))
             }
-            (Phase::Raised { at, gone }, Seen::Absent) => {
+            (Stage::Raised { at, gone }, Sight::Absent) => {
                 let held = settings.hold.duration().saturating_sub(now.since(*at));
                 Some(
                     self.clear_after(settings)
@@ -275,11 +275,11 @@ impl Known {
     /// Has stood so long: it is raised, or waits.
     fn stands(&mut self, stood: Duration, now: Millis) {
         self.phase = match stood >= self.candidate.timing.raise_after {
-            true => Phase::Raised {
+            true => Stage::Raised {
                 at: now,
                 gone: None,
             },
-            false => Phase::Pending { stood },
+            false => Stage::Pending { stood },
         };
     }
 
@@ -301,7 +301,7 @@ impl Known {
     }
 
     fn finding(&self) -> Option<Finding> {
-        let is_raised = matches!(self.phase, Phase::Raised { .. });
+        let is_raised = matches!(self.phase, Stage::Raised { .. });
         is_raised.then(|| Finding {
             since: self.since,
             ..self.candidate.clone()

@@ -8,7 +8,7 @@ use super::nic_kernel::{has_failed, is_resetting};
 use super::profile::{Profile, Sure};
 use super::{Action, Because, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
-use crate::observe::history::SeenDevice;
+use crate::observe::history::DeviceHistory;
 use crate::observe::pci::{PciFacts, PciFunction, gives_away};
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
@@ -92,7 +92,7 @@ fn away<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
 }
 
 /// The ports that a device had when it was last seen.
-fn ports_of<'a>(key: &'a DeviceKey, seen: &'a SeenDevice) -> impl Iterator<Item = PortKey> + 'a {
+fn ports_of<'a>(key: &'a DeviceKey, seen: &'a DeviceHistory) -> impl Iterator<Item = PortKey> + 'a {
     seen.ports.iter().map(|port| PortKey {
         device: key.clone(),
         port: *port,
@@ -177,11 +177,11 @@ const FIRMWARE_FAILED: &str = "The NIC's firmware failed (`dmesg | grep ADDRESS`
 /// at once.
 fn on_its_way(
     context: &Context<'_>,
-    gone: &[(&DeviceKey, &SeenDevice)],
+    gone: &[(&DeviceKey, &DeviceHistory)],
     mut candidate: Candidate,
 ) -> Candidate {
     let policy = &context.policy.device_missing;
-    let all = |is: &dyn Fn(&DeviceKey, &SeenDevice) -> bool| {
+    let all = |is: &dyn Fn(&DeviceKey, &DeviceHistory) -> bool| {
         !gone.is_empty() && gone.iter().all(|(key, seen)| is(key, seen))
     };
     if all(&|key, _| is_resetting(context, &key.0)) {
@@ -189,7 +189,7 @@ fn on_its_way(
         return candidate;
     }
     let alive = |function: &PciFunction| function.config_dead != Reading::Value(true);
-    let answers = |key: &DeviceKey, _: &SeenDevice| {
+    let answers = |key: &DeviceKey, _: &DeviceHistory| {
         context.pci().is_some_and(|pci| {
             pci.bare.contains_key(&key.0) || pci.functions.get(&key.0).is_some_and(alive)
         })
@@ -204,10 +204,10 @@ fn on_its_way(
 }
 
 /// Whether every rail, two at least, went with a device, whether or not some are back.
-fn went_with_all(context: &Context<'_>, seen: &SeenDevice) -> bool {
+fn went_with_all(context: &Context<'_>, seen: &DeviceHistory) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
-    let went = |of: &SeenDevice| of.missed > 0 || of.appeared >= seen.gone_since;
+    let went = |of: &DeviceHistory| of.missed > 0 || of.appeared >= seen.gone_since;
     let rails: Vec<bool> = rails.map(|(_, of)| went(of)).collect();
     rails.len() >= 2 && !rails.contains(&false)
 }

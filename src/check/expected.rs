@@ -14,7 +14,7 @@ use super::{Because, Candidate, Context, PortView, Reason, Weight, peers};
 use crate::check::profile::{Profile, Sure};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
-use crate::observe::remembered::{LINK_LAYER, Seen};
+use crate::observe::remembered::{LINK_LAYER, Observed};
 
 /// A rail that was up, in the memory.
 pub const UP: &str = "up";
@@ -102,14 +102,14 @@ pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
 
 /// The rails whose value of an attribute is observed, to judge each of them by all.
 pub struct OfRails<'c, 'a> {
-    row: &'c Row,
+    row: &'c RailAttribute,
     context: &'c Context<'a>,
     /// Rails with their values.
     pub values: Vec<(&'c PortView<'a>, u64)>,
 }
 
 /// An attribute of a rail that is up.
-pub struct Row {
+pub struct RailAttribute {
     /// Its name and reasons.
     pub of: Attribute,
     /// The value of a rail that is up; `None` where it is not observed or says nothing.
@@ -161,8 +161,8 @@ pub const fn row(
     name: &'static str,
     observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
     reasons: Reasons,
-) -> Row {
-    Row {
+) -> RailAttribute {
+    RailAttribute {
         of: Attribute { name, reasons },
         observed,
         said: |_, _| Sources::default(),
@@ -176,7 +176,7 @@ pub const fn row(
     }
 }
 
-impl Row {
+impl RailAttribute {
     /// The rails whose value is observed.
     pub fn of_rails<'c, 'a>(&'c self, context: &'c Context<'a>) -> OfRails<'c, 'a> {
         let value = |rail| Some((rail, (self.observed)(context, rail)?));
@@ -283,7 +283,7 @@ pub fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
 
 /// An attribute that rails alike share: none of its values is better than another, but one that
 /// differs from those of a clear majority is odd.
-pub struct Shared {
+pub struct PeerAttribute {
     /// What it is called in messages, "trust state", and the reason for an odd rail.
     pub of: Attribute,
     /// Name in the evidence.
@@ -294,7 +294,7 @@ pub struct Shared {
     pub alike: fn(&PortView<'_>, &PortView<'_>) -> bool,
 }
 
-impl Shared {
+impl PeerAttribute {
     /// Adds the findings of the odd ones among the rails that are `asked`, where nothing is said of them yet.
     pub fn judge_others(
         &self,
@@ -343,7 +343,7 @@ pub fn remembered(context: &Context<'_>, port: &PortView<'_>, attribute: &str) -
 }
 
 /// What there is to remember of the rails and GPUs now.
-pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
+pub fn seen(context: &Context<'_>, rows: &[&RailAttribute]) -> Vec<Observed> {
     let layer = |rail: &PortView<'_>| {
         let (layer, first) = (rail.port.link_layer, remembered(context, rail, LINK_LAYER));
         let is_first = first.is_none_or(|first| first == layer as u64);
@@ -352,19 +352,20 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
     let rails = context.rails().map(|rail| {
         let mut values = vec![(RAIL, 1)];
         if rail.is_active() {
-            let observed = |row: &&Row| Some((row.of.name, (row.observed)(context, rail)?));
+            let observed =
+                |row: &&RailAttribute| Some((row.of.name, (row.observed)(context, rail)?));
             values.extend(rows.iter().filter_map(observed));
             values.push((UP, 1));
             values.extend(layer(rail));
         }
-        Seen {
+        Observed {
             part: rail.key.to_string(),
             identity: rail.device.identity().into(),
             name: rail.subject.clone(),
             values,
         }
     });
-    let without_identity = |name: &str, value: Option<(&'static str, u64)>| Seen {
+    let without_identity = |name: &str, value: Option<(&'static str, u64)>| Observed {
         part: name.into(),
         identity: String::new(),
         name: name.into(),

@@ -1,6 +1,6 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
-use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
+use super::expected::{OfRails, PAST_AND_PEERS, RailAttribute, row};
 use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
@@ -9,7 +9,7 @@ check!(gid_table, run);
 
 /// The best kind of address: none, link-local, IPv6, IPv4 that the interface gave itself (169.254/16), IPv4
 /// (NCCL's default).
-pub const GIDS: Row = Row {
+pub const GIDS: RailAttribute = RailAttribute {
     text: |kind| kind_name(kind).to_string(),
     value: |kind| kind_name(kind).into(),
     verb: "has RoCE v2 GIDs of the kind:",

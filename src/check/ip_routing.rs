@@ -3,7 +3,7 @@
 //! RDMA bypasses the IP stack, but the peer's MAC address comes from ARP: by the kernel's defaults any
 //! interface answers for any address of the host, and the peer's queue pairs go to the wrong rail.
 
-use super::expected::{Attribute, PEERS, Shared};
+use super::expected::{Attribute, PEERS, PeerAttribute};
 use super::peers::alike;
 use super::rising::Counters;
 use super::{Candidate, Context, PortView, Weight};
@@ -20,7 +20,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-pub const SETTINGS: Shared = Shared {
+pub const SETTINGS: PeerAttribute = PeerAttribute {
     of: Attribute::new("the set of IP settings", &[(PEERS, "IpSettingsDiffer")]),
     evidence: "settings",
     observed: |_, port| {

@@ -4,7 +4,7 @@ use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::DaemonTrouble;
 use super::nccl_pods::NoRdma;
 use super::suspect::Suspect;
-use crate::observe::pod::{ContainerKey, Job};
+use crate::observe::pod::{ContainerKey, PodJob};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Via {
+pub enum VerdictSource {
     /// The log of the container itself.
     Log,
     /// Reported by a sidecar.
@@ -28,11 +28,11 @@ pub struct ContainerVerdict {
     /// Pod and name of the container.
     pub key: ContainerKey,
     /// The job that its pod belongs to, if known.
-    pub job: Option<Job>,
+    pub job: Option<PodJob>,
     /// When `tcp_fallback` last changed, on the agent's clock.
     pub since: Millis,
     /// Source of the verdict.
-    pub via: Via,
+    pub via: VerdictSource,
     /// The container belongs to the spec of a pod that asks for GPUs: only then it may say something of
     /// the node.
     pub of_job: bool,

@@ -1,6 +1,6 @@
 //! Rails that run slower than they should.
 
-use super::expected::{OfRails, Row, Sources, row};
+use super::expected::{OfRails, RailAttribute, Sources, row};
 use super::{Because, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
@@ -9,7 +9,7 @@ use crate::units::BitsPerSec;
 check!(link_rate, run);
 
 /// The rate of a port; 400 and 399.9 Gb/s are the same.
-pub const RATE: Row = Row {
+pub const RATE: RailAttribute = RailAttribute {
     said: |context, port| {
         let shape = context.profile.and_then(|profile| profile.shape);
         let of_shape = shape.map(|shape| shape.gbps).filter(|(gbps, _)| *gbps > 0);

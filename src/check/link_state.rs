@@ -2,7 +2,7 @@
 
 use super::dot1x;
 use super::expected::{
-    Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources, UP, majority,
+    Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, PeerAttribute, Shortfall, Sources, UP, majority,
     remembered,
 };
 use super::nic_kernel::is_resetting;
@@ -471,7 +471,7 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 }
 
 /// The mode of a rail. A layer that could not be read differs from nothing.
-pub const LAYER: Shared = Shared {
+pub const LAYER: PeerAttribute = PeerAttribute {
     of: Attribute::new("the port's mode", &[(PAST_AND_PEERS, "WrongLinkLayer")]),
     evidence: "link_layer",
     observed: |_, port| layer_name(port.port.link_layer).map(Into::into),

@@ -122,7 +122,7 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// Attributes of rails that are remembered at their best.
-pub const REMEMBERED: &[&expected::Row] = &[
+pub const REMEMBERED: &[&expected::RailAttribute] = &[
     &link_rate::RATE,
     &mtu::ROCE_MTU,
     &gid_table::GIDS,

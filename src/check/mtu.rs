@@ -1,6 +1,6 @@
 //! Whether RoCE rails carry packets of the same size.
 
-use super::expected::{PAST_AND_PEERS, Row, row};
+use super::expected::{PAST_AND_PEERS, RailAttribute, row};
 use super::{Candidate, Context, PortView, unseen_on_rails};
 
 check!(mtu, run);
@@ -28,7 +28,7 @@ fn mtu(_: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
 }
 
 /// The largest RDMA packet that an interface carries.
-pub const ROCE_MTU: Row = Row {
+pub const ROCE_MTU: RailAttribute = RailAttribute {
     text: |mtu| format!("{mtu} bytes"),
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",

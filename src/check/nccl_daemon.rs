@@ -3,7 +3,7 @@
 //! TCP, and its own log seldom says why. A statement about the pod, never about the node.
 
 use super::{nccl_pods::wants_sockets, profile::GpuDirectTcp};
-use crate::observe::pod::{ContainerFacts, ContainerState, NodeDevices, PodFacts};
+use crate::observe::pod::{ContainerState, NodeDevices, PodContainer, PodFacts};
 
 /// Reason of a pod without the daemon.
 pub const MISSING: &str = "TcpxoDaemonMissing";
@@ -41,7 +41,7 @@ pub fn daemon_trouble(
     if pod.finished || pod.gang == Some(false) {
         return None;
     }
-    let at_work = |container: &&ContainerFacts| !container.tcp_daemon && container.gpus > 0;
+    let at_work = |container: &&PodContainer| !container.tcp_daemon && container.gpus > 0;
     let jobs = || pod.containers.values().filter(at_work);
     let gpus = jobs().fold(0u64, |sum, container| sum.saturating_add(container.gpus));
     if gpus == 0 || jobs().any(|container| wants_sockets(&container.env)) {
@@ -54,7 +54,7 @@ pub fn daemon_trouble(
         let all = node.is_some_and(|node| node.gpus > 0 && gpus >= node.gpus);
         return (pod.gang == Some(true) && all && !another).then(|| missing(subject, tcp, gpus));
     };
-    let runs = |container: &ContainerFacts| container.state == Some(ContainerState::Running);
+    let runs = |container: &PodContainer| container.state == Some(ContainerState::Running);
     let how = match daemon.state.as_ref()? {
         ContainerState::Running => return None,
         ContainerState::Waiting(why) => match why.as_str() {
@@ -123,15 +123,15 @@ mod tests {
 
     /// A worker with its daemon, both at work.
     fn worker() -> PodFacts {
-        let running = ContainerFacts {
+        let running = PodContainer {
             state: Some(ContainerState::Running),
-            ..ContainerFacts::default()
+            ..PodContainer::default()
         };
-        let job = ContainerFacts {
+        let job = PodContainer {
             gpus: 8,
             ..running.clone()
         };
-        let daemon = ContainerFacts {
+        let daemon = PodContainer {
             tcp_daemon: true,
             ..running.clone()
         };
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    fn of<'a>(pod: &'a mut PodFacts, name: &str) -> &'a mut ContainerFacts {
+    fn of<'a>(pod: &'a mut PodFacts, name: &str) -> &'a mut PodContainer {
         pod.containers.get_mut(name).unwrap()
     }
 

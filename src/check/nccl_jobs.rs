@@ -179,7 +179,7 @@ fn of_container(context: &Context<'_>, reason: Reason, container: &ContainerVerd
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::job_verdicts::{Outcomes, Via};
+    use crate::check::job_verdicts::{Outcomes, VerdictSource};
     use crate::check::nccl::{JobContext, NcclVerdict, Network, judge};
     use crate::check::testing::{Node, key};
     use crate::observe::nccl::NcclLog;
@@ -238,7 +238,7 @@ mod tests {
                 },
                 job: None,
                 since: Millis(0),
-                via: Via::Log,
+                via: VerdictSource::Log,
                 of_job: true,
                 verdict: Arc::new(verdict),
             };
@@ -318,7 +318,7 @@ mod tests {
                 },
                 job: None,
                 since: Millis(0),
-                via: Via::Log,
+                via: VerdictSource::Log,
                 of_job: false,
                 verdict: Arc::new(verdict(Fallback::Yes, Network::Socket)),
             })

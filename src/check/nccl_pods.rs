@@ -3,7 +3,7 @@
 //! about the node.
 
 use super::{preflight::nccl_list::is_on, profile::MOST_NICS};
-use crate::observe::pod::{ContainerFacts, NodeDevices, PodFacts};
+use crate::observe::pod::{NodeDevices, PodContainer, PodFacts};
 use std::collections::BTreeMap;
 
 /// Reason code of the finding and the Event.
@@ -37,7 +37,7 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     if pod.gang != Some(true) || pod.finished || pod.host_network {
         return None;
     }
-    let reaches = |container: &ContainerFacts| {
+    let reaches = |container: &PodContainer| {
         !container.rdma.is_empty() || container.privileged || container.other_devices
     };
     if pod.containers.values().any(reaches) {
@@ -98,11 +98,11 @@ mod tests {
     use super::*;
 
     fn worker() -> PodFacts {
-        let main = ContainerFacts {
+        let main = PodContainer {
             gpus: 8,
-            ..ContainerFacts::default()
+            ..PodContainer::default()
         };
-        let sidecar = ContainerFacts::default();
+        let sidecar = PodContainer::default();
         PodFacts {
             uid: "u".into(),
             namespace: "ml".into(),
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn legitimate_pods_are_not_reported() {
         type Edit = fn(&mut PodFacts);
-        fn main(pod: &mut PodFacts) -> &mut ContainerFacts {
+        fn main(pod: &mut PodFacts) -> &mut PodContainer {
             pod.containers.get_mut("main").unwrap()
         }
         fn say(pod: &mut PodFacts, name: &str, value: &str) {

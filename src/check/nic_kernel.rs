@@ -16,10 +16,10 @@ const PLUGGED: &[Note] = &[Note::CablePlugged];
 const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
 
 /// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
-struct Rule(Reason, &'static [Note], &'static [Note], When);
+struct EventRule(Reason, &'static [Note], &'static [Note], EventTime);
 
 /// When a rule applies to what was said.
-enum When {
+enum EventTime {
     Always,
     /// Only to ports that were in use.
     Used,
@@ -29,21 +29,21 @@ enum When {
     StillDown,
 }
 
-const RULES: &[Rule] = {
+const RULES: &[EventRule] = {
+    use EventTime::*;
     use Note::*;
-    use When::*;
     &[
-        Rule("NicHealthCompromised", FAILED, OVER, Always),
+        EventRule("NicHealthCompromised", FAILED, OVER, Always),
         // A recovery or reset that does not end: the port stays down.
-        Rule("NicHealthCompromised", &[RecoveryStarted], OVER, StillDown),
-        Rule("NicFatalError", &[FatalSensor], OVER, Always),
-        Rule("NicHealthIssue", &[Syndrome], OVER, Always),
-        Rule("NicCommandTimeout", &[CommandTimeout], OVER, Always),
-        Rule("NicQueueTimeout", &[QueueTimeout], OVER, Always),
-        Rule("NicTemperature", &[Temperature], &[Cooled], Always),
-        Rule("NicModuleFault", &[ModuleFault, ModulePower], PLUGGED, Used),
-        Rule("NicCableUnplugged", &[CableUnplugged], LINKED, UsedAndLive),
-        Rule("NicPower", &[Power], &[], Always),
+        EventRule("NicHealthCompromised", &[RecoveryStarted], OVER, StillDown),
+        EventRule("NicFatalError", &[FatalSensor], OVER, Always),
+        EventRule("NicHealthIssue", &[Syndrome], OVER, Always),
+        EventRule("NicCommandTimeout", &[CommandTimeout], OVER, Always),
+        EventRule("NicQueueTimeout", &[QueueTimeout], OVER, Always),
+        EventRule("NicTemperature", &[Temperature], &[Cooled], Always),
+        EventRule("NicModuleFault", &[ModuleFault, ModulePower], PLUGGED, Used),
+        EventRule("NicCableUnplugged", &[CableUnplugged], LINKED, UsedAndLive),
+        EventRule("NicPower", &[Power], &[], Always),
     ]
 };
 
@@ -172,7 +172,7 @@ fn judge(
     context: &Context<'_>,
     (address, nic): (&str, &Nic),
     log: &DeviceLog,
-    Rule(reason, notes, taken_back_by, when): &Rule,
+    EventRule(reason, notes, taken_back_by, when): &EventRule,
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
     let said = latest(log, notes)?;
@@ -181,10 +181,10 @@ fn judge(
     }
     let ago = context.now.since(said.last);
     let applies = match when {
-        When::Always => true,
-        When::Used => nic.used,
-        When::UsedAndLive => nic.used && !said.historic,
-        When::StillDown => {
+        EventTime::Always => true,
+        EventTime::Used => nic.used,
+        EventTime::UsedAndLive => nic.used && !said.historic,
+        EventTime::StillDown => {
             let takes = recovery_began(context, log).map(|began| context.now.since(began));
             !nic.active && takes >= Some(policy.reset_takes.0)
         }

@@ -108,7 +108,7 @@ mod tests {
     use crate::check::testing;
     use crate::observe::pci::{BareNic, PciFacts};
     use crate::observe::reading::Reading;
-    use crate::observe::remembered::Seen;
+    use crate::observe::remembered::Observed;
     use std::time::Duration;
 
     /// A node that is seen whole, with so many GPUs and gVNICs.
@@ -197,7 +197,7 @@ mod tests {
             |node| {
                 for seconds in [0, 600] {
                     let now = node.now.plus(Duration::from_secs(seconds));
-                    let seen = Seen {
+                    let seen = Observed {
                         part: "0000:18:00.0/1".into(),
                         identity: String::new(),
                         name: "mlx5_0/1".into(),

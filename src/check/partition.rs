@@ -1,6 +1,8 @@
 //! Whether InfiniBand rails are in a partition that programs can use.
 
-use super::expected::{Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
+use super::expected::{
+    Attribute, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, majority, row,
+};
 use super::peers::alike;
 use super::{Candidate, Context, PortView, Weight, unseen_on_rails};
 use crate::observe::rdma::Function;
@@ -11,7 +13,7 @@ const FULL: u16 = 0x8000;
 check!(partition, run);
 
 /// 2: full member, 1: limited.
-pub const MEMBERSHIP: Row = Row {
+pub const MEMBERSHIP: RailAttribute = RailAttribute {
     text: |membership| membership_name(membership).to_string(),
     value: |membership| membership_name(membership).into(),
     verb: "is a partition member with rights:",
@@ -22,7 +24,7 @@ pub const MEMBERSHIP: Row = Row {
     )
 };
 
-pub const PARTITION: Shared = Shared {
+pub const PARTITION: PeerAttribute = PeerAttribute {
     of: Attribute::new(
         "the partition of its first P_Key",
         &[(PEERS, "PartitionDiffers")],

@@ -1,7 +1,7 @@
 //! PCIe links of rails and GPUs.
 
 use super::debounce::WHOLE_NODE;
-use super::expected::{OfRails, PAST_AND_PEERS, Row, row};
+use super::expected::{OfRails, PAST_AND_PEERS, RailAttribute, row};
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
@@ -17,7 +17,7 @@ check!(pcie_link, run);
 const ERRORS: Reason = "PcieErrors";
 
 /// What the slowest PCIe link between a NIC and the CPU carries, in bit/s.
-pub const PATH: Row = Row {
+pub const PATH: RailAttribute = RailAttribute {
     // A link a generation or half its lanes down carries half.
     enough: |_| 0.75,
     text: |rate| format!("{} Gb/s", rate / 1_000_000_000),

@@ -1,6 +1,8 @@
 //! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
-use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
+use super::expected::{
+    self, Attribute, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, majority, row,
+};
 use super::peers::alike;
 use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView, unseen_on_rails};
@@ -13,7 +15,7 @@ use std::time::Duration;
 check!(flow_control, run);
 
 /// 1: PFC is on for some priority.
-pub const ON: Row = Row {
+pub const ON: RailAttribute = RailAttribute {
     peers: expected::most,
     text: |on| if on > 0 { "on" } else { "off" }.to_string(),
     verb: "has flow control (PFC)",
@@ -25,8 +27,8 @@ pub const ON: Row = Row {
 };
 
 /// What the rails share, where most of them have PFC.
-pub const SHARED: &[Shared] = &[
-    Shared {
+pub const SHARED: &[PeerAttribute] = &[
+    PeerAttribute {
         evidence: "pfc_enabled",
         observed: |context, port| {
             let bits = settings(context, port)?.pfc_enabled?;
@@ -35,7 +37,7 @@ pub const SHARED: &[Shared] = &[
         of: Attribute::new("PFC", &[(PEERS, "PfcDiffers")]),
         alike,
     },
-    Shared {
+    PeerAttribute {
         evidence: "trust",
         observed: |context, port| {
             // mlx5 sorts by VLAN priority unless the APP table maps a DSCP (en_dcbnl.c).
@@ -46,7 +48,7 @@ pub const SHARED: &[Shared] = &[
         of: Attribute::new("the trust state", &[(PEERS, "TrustDiffers")]),
         alike,
     },
-    Shared {
+    PeerAttribute {
         evidence: "dscp_map",
         observed: |context, port| {
             let map = settings(context, port)?.dscp_to_priority.iter();
@@ -56,7 +58,7 @@ pub const SHARED: &[Shared] = &[
         of: Attribute::new("the DSCP map", &[(PEERS, "TrustDiffers")]),
         alike,
     },
-    Shared {
+    PeerAttribute {
         evidence: "ets",
         observed: |context, port| {
             let dcb = settings(context, port)?;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("checks.toml")));
+static TABLE: LazyLock<ReasonTable> = LazyLock::new(|| embedded(include_str!("checks.toml")));
 
 /// All rows by reason: each candidate looks its own up.
 static BY_REASON: LazyLock<BTreeMap<&str, &ReasonDoc>> = LazyLock::new(|| {
@@ -17,7 +17,7 @@ static BY_REASON: LazyLock<BTreeMap<&str, &ReasonDoc>> = LazyLock::new(|| {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(super) struct ReasonTable {
     pub check: BTreeMap<String, OfCheck>,
     verdict: Vec<ReasonDoc>,
     /// Of a reason without a row, which the tests exclude.

@@ -46,7 +46,7 @@ use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::section;
 use crate::units::{DeviceKey, PortKey};
 use front_end::Routes;
-use kind::Kind;
+use kind::NicKind;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,8 +121,8 @@ pub fn assign_roles(
     (overrides, says): (&RoleOverrides, ShapeSays),
 ) -> BTreeMap<PortKey, RoleFacts> {
     let fabric = &history.fabric;
-    let all_of = |seen| Port::all_of(seen, history);
-    let ports: Vec<Port<'_>> = fabric.values().flat_map(all_of).collect();
+    let all_of = |seen| RolePort::all_of(seen, history);
+    let ports: Vec<RolePort<'_>> = fabric.values().flat_map(all_of).collect();
     let on_bus = snapshot.pci.as_ref().map_or(0, |pci| pci.value.gpus.len());
     let gpus = on_bus > 0 || !history.gpus.is_empty();
     let mut roles = BTreeMap::new();
@@ -139,7 +139,7 @@ pub fn assign_roles(
     let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
     if says == ShapeSays::NoFabric {
         // Other ports are more than the table knows of, and stay.
-        let is_ethernet = |port: &Port<'_>| port.layer == LinkLayer::Ethernet;
+        let is_ethernet = |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet;
         let why = "machines of this shape have no fabric";
         ports = without(ports, is_ethernet, why, &mut roles);
     }
@@ -165,7 +165,7 @@ pub fn assign_roles(
     roles
 }
 
-struct Port<'a> {
+struct RolePort<'a> {
     key: PortKey,
     seen: &'a SeenFabric,
     device: &'a RdmaDevice,
@@ -174,7 +174,7 @@ struct Port<'a> {
     layer: LinkLayer,
 }
 
-impl<'a> Port<'a> {
+impl<'a> RolePort<'a> {
     fn all_of(seen: &'a SeenFabric, history: &History) -> impl Iterator<Item = Self> {
         let device = &seen.device;
         device.ports.iter().map(move |port| {
@@ -184,7 +184,7 @@ impl<'a> Port<'a> {
             let mut known = [LinkLayer::Infiniband, LinkLayer::Ethernet].into_iter();
             let layer = known.find(|layer| Some(*layer as u64) == was);
             let layer = layer.unwrap_or(port.link_layer);
-            Port {
+            RolePort {
                 key,
                 seen,
                 device,
@@ -204,8 +204,8 @@ impl<'a> Port<'a> {
         (names.iter().flatten()).any(|name| any_matches(patterns, name))
     }
 
-    fn kind(&self) -> Kind<'a> {
-        Kind::of(self.device, self.layer)
+    fn kind(&self) -> NicKind<'a> {
+        NicKind::of(self.device, self.layer)
     }
 
     /// The interface with a default route that it carries.
@@ -221,25 +221,25 @@ impl<'a> Port<'a> {
     }
 
     /// Its make to the batch: what an operator excludes altogether.
-    fn make(&self) -> (Kind<'a>, Option<&'a str>) {
+    fn make(&self) -> (NicKind<'a>, Option<&'a str>) {
         (self.kind(), self.device.board_id.as_deref())
     }
 }
 
 type Roles = BTreeMap<PortKey, RoleFacts>;
 
-fn decide(roles: &mut Roles, port: &Port<'_>, role: Role, why: impl Into<String>) {
+fn decide(roles: &mut Roles, port: &RolePort<'_>, role: Role, why: impl Into<String>) {
     let why = why.into();
     roles.insert(port.key.clone(), RoleFacts { role, why });
 }
 
 /// Leaves out the ports that `is` takes, which are not rails.
 fn without<'a>(
-    ports: Vec<Port<'a>>,
-    is: impl Fn(&Port<'a>) -> bool,
+    ports: Vec<RolePort<'a>>,
+    is: impl Fn(&RolePort<'a>) -> bool,
     why: &str,
     roles: &mut Roles,
-) -> Vec<Port<'a>> {
+) -> Vec<RolePort<'a>> {
     let (out, open): (Vec<_>, Vec<_>) = ports.into_iter().partition(is);
     for port in out {
         decide(roles, &port, Role::Other, why);
@@ -248,7 +248,7 @@ fn without<'a>(
 }
 
 /// Rule 1: the operator's include and exclude lists.
-fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
+fn overridden(ports: &[RolePort<'_>], overrides: &RoleOverrides) -> Roles {
     let mut told = Roles::new();
     for port in ports {
         if port.matches(&overrides.exclude) {
@@ -264,9 +264,9 @@ fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
 
 /// A kind of NIC that is excluded altogether makes place for the next. One excluded port of a kind
 /// does not: else the storage NIC next to a rail would be promoted when that rail is excluded.
-fn without_excluded_kinds<'a>(mut ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a>> {
+fn without_excluded_kinds<'a>(mut ports: Vec<RolePort<'a>>, told: &Roles) -> Vec<RolePort<'a>> {
     let open = ports.iter().filter(|port| !told.contains_key(&port.key));
-    let open: BTreeSet<_> = open.map(Port::make).collect();
+    let open: BTreeSet<_> = open.map(RolePort::make).collect();
     ports.retain(|port| open.contains(&port.make()));
     ports
 }
@@ -274,7 +274,10 @@ fn without_excluded_kinds<'a>(mut ports: Vec<Port<'a>>, told: &Roles) -> Vec<Por
 /// Leaves out the Ethernet ports of cards that have an InfiniBand one, too (VPI): they are for storage or
 /// management. Where few of the cards with several ports are so, a port is in the wrong mode rather than
 /// meant for something else, and stays.
-fn without_those_of_another_layer<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -> Vec<Port<'a>> {
+fn without_those_of_another_layer<'a>(
+    ports: Vec<RolePort<'a>>,
+    roles: &mut Roles,
+) -> Vec<RolePort<'a>> {
     let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
     for port in &ports {
         let layers = cards.entry(port.card()).or_default();
@@ -289,18 +292,18 @@ fn without_those_of_another_layer<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -
         return ports;
     }
     let is_other =
-        |port: &Port<'_>| port.layer == LinkLayer::Ethernet && cards.contains_key(&port.card());
+        |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet && cards.contains_key(&port.card());
     let why = "Ethernet port of a card whose InfiniBand port is there, too";
     without(ports, is_other, why, roles)
 }
 
 /// Rule 2. Gives the ports that are still open, and those that carry the default route.
 fn barred<'a>(
-    ports: Vec<Port<'a>>,
+    ports: Vec<RolePort<'a>>,
     (fabric, pci): (&'a BTreeMap<DeviceKey, SeenFabric>, Option<&PciFacts>),
     routes: &Routes<'a>,
     roles: &mut Roles,
-) -> (Vec<Port<'a>>, Vec<Port<'a>>) {
+) -> (Vec<RolePort<'a>>, Vec<RolePort<'a>>) {
     let is_hardware = |of: &RdmaDevice| of.function != Function::Software && !of.is_gvnic();
     let hardware = fabric.values().any(|seen| is_hardware(&seen.device));
     let (mut open, mut carriers) = (Vec::new(), Vec::new());

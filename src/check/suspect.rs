@@ -25,7 +25,7 @@ const ONE_WAY: f64 = 10.0;
 /// The state of one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum SuspectState {
     /// It owns queue pairs, and their ports move bytes.
     Cleared,
     /// It has moved bytes by TCP without a queue pair for long enough.
@@ -45,7 +45,7 @@ pub struct Suspect {
     #[serde(skip)]
     pub pod: GpuPod,
     /// Suspect, cleared, idle or unknown.
-    pub state: State,
+    pub state: SuspectState,
     /// When the state last changed.
     #[serde(skip)]
     pub since: Millis,
@@ -104,14 +104,14 @@ pub fn judge(
         evidence: evidence(node, pod),
         above_since: None,
     };
-    if state == State::Suspect {
+    if state == SuspectState::Suspect {
         let since = before.and_then(|before| before.above_since);
         let since = since.or(pod.from).unwrap_or(pod.at);
         suspect.above_since = Some(since);
         let stood = pod.at.since(since);
         (suspect.evidence).insert("for_seconds".into(), stood.as_secs().into());
         if stood < policy.suspect_after.0 {
-            (suspect.state, suspect.reason) = (State::Unknown, "Watching".into());
+            (suspect.state, suspect.reason) = (SuspectState::Unknown, "Watching".into());
         } else {
             suspect.remedy = ReasonDoc::of("NcclSuspect").remedy().into();
         }
@@ -123,11 +123,11 @@ pub fn judge(
 }
 
 /// A state, its reason and a sentence that says why.
-type Opinion = (State, &'static str, String);
+type Opinion = (SuspectState, &'static str, String);
 
 /// Judges the facts of one look; *suspect* regardless of how long.
 fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
-    let unknown = |reason, message: &str| (State::Unknown, reason, message.to_string());
+    let unknown = |reason, message: &str| (SuspectState::Unknown, reason, message.to_string());
     if pod.processes == 0 {
         return unknown(
             "NoProcess",
@@ -170,7 +170,7 @@ fn by_tcp(node: &NodeRdma, pod: &PodTraffic, moved: &Moved) -> Opinion {
     let rate = rate_text(moved.tcp.total());
     let unknown = |reason, why: &str| {
         let message = format!("it moves {rate} by TCP{why}");
-        (State::Unknown, reason, message)
+        (SuspectState::Unknown, reason, message)
     };
     if let Some(why) = &node.unknown {
         return unknown("RdmaUnknown", &format!("; RDMA devices are unknown: {why}"));
@@ -203,7 +203,7 @@ fn by_tcp(node: &NodeRdma, pod: &PodTraffic, moved: &Moved) -> Opinion {
             let message = format!(
                 "{processes} processes {whose} move {rate} by TCP and own no RDMA queue pair{way}"
             );
-            (State::Suspect, "TcpOnly", message)
+            (SuspectState::Suspect, "TcpOnly", message)
         }
     }
 }
@@ -219,18 +219,18 @@ fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Opini
     match pod.rdma_per_second {
         Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => {
             let how = format!(", whose ports move {}", rate_text(rate));
-            owns(State::Cleared, "RdmaMoves", &how)
+            owns(SuspectState::Cleared, "RdmaMoves", &how)
         }
         None => {
             let how = "; what their ports move is not yet known";
-            owns(State::Unknown, "RdmaRateUnknown", how)
+            owns(SuspectState::Unknown, "RdmaRateUnknown", how)
         }
         Some(_) if above => {
             let how = ", whose ports are quiet while it moves bytes by TCP";
-            owns(State::Unknown, "RdmaSilent", how)
+            owns(SuspectState::Unknown, "RdmaSilent", how)
         }
         Some(_) => owns(
-            State::Idle,
+            SuspectState::Idle,
             "LittleTraffic",
             ", and moves little either way",
         ),
@@ -246,10 +246,10 @@ fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Opinion {
             "its interfaces move {} that bypass its network namespace's IP layer, as for a virtual machine or RDMA",
             rate_text(links)
         );
-        return (State::Unknown, "NoIpLayer", message);
+        return (SuspectState::Unknown, "NoIpLayer", message);
     }
     let message = format!("moves {} by TCP", rate_text(moved.tcp.total()));
-    (State::Idle, "LittleTraffic", message)
+    (SuspectState::Idle, "LittleTraffic", message)
 }
 
 fn one_way(moved: &Moved) -> &'static str {

@@ -118,7 +118,7 @@ fn remove(args: &mut Vec<OsString>, flag: &str) -> bool {
 #[derive(Debug, Parser)]
 #[command(name = "selvage", version = VERSION.as_str(), max_term_width = 100)]
 /// Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job
-pub(super) struct CommandLine {
+pub(super) struct Cli {
     #[command(subcommand)]
     pub command: Commands,
 }
@@ -176,19 +176,19 @@ pub(super) enum LocalCommands {
         #[command(flatten)]
         output: Output,
         #[command(flatten)]
-        asked: ask::Asked,
+        asked: ask::Ask,
         #[command(flatten)]
         exit: check::Exit,
     },
     /// Read this node once and print the metrics
     Metrics,
     /// Decode kernel-log text (raw records, dmesg, journal) into events
-    Kmsg(Inputs),
+    Kmsg(ArgInputs),
     /// Read NCCL logs: which network did each job use, was TCP a silent fallback?
     #[command(after_help = "Exit status: 0 no fallback, 1 fallback found, 3 cannot tell")]
     Nccl {
         #[command(flatten)]
-        inputs: Inputs,
+        inputs: ArgInputs,
         #[command(flatten)]
         bench: bench::BenchArgs,
     },
@@ -198,14 +198,14 @@ pub(super) enum LocalCommands {
         dir: PathBuf,
     },
     /// Run next to a training container: follow its NCCL logs, serve metrics, print verdicts
-    Sidecar(crate::sidecar::Settings),
+    Sidecar(crate::sidecar::SidecarSettings),
     /// In a training container: can the job use the fabric?
     #[command(after_help = "Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")]
     Preflight {
         #[command(flatten)]
         output: Output,
         #[command(flatten)]
-        settings: preflight::Settings,
+        settings: preflight::PreflightSettings,
     },
 }
 
@@ -228,7 +228,7 @@ impl Output {
 
 /// What is read, and how it is printed.
 #[derive(Debug, Args)]
-pub(super) struct Inputs {
+pub(super) struct ArgInputs {
     #[command(flatten)]
     pub output: Output,
     /// Files to read; - or none: standard input
@@ -268,7 +268,7 @@ pub(super) fn man_page() -> String {
 /// All commands with their arguments.
 fn command() -> Command {
     let health = |slurm: Command| slurm.mut_subcommand("health", config::add_file_args);
-    CommandLine::command()
+    Cli::command()
         .mut_subcommand("agent", config::add_agent_args)
         .mut_subcommand("check", config::add_args)
         .mut_subcommand("metrics", config::add_args)

@@ -1,16 +1,16 @@
 //! `selvage nccl --bench`: reads outputs of nccl-tests, with NCCL's log in them, and judges each run.
 
-use super::args::Inputs;
+use super::args::ArgInputs;
 use super::complain;
-use super::nccl::{self, Scanned};
-use super::run::{Status, fail, init_log, load_on_tree, print, refuse_all};
+use super::nccl::{self, ScannedLog};
+use super::run::{Ended, fail, init_log, load_on_tree, print, refuse_all};
 use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::files::{self, check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
 use crate::report::bench::{Bench, Input, textfile};
-use crate::source::bench_output::{Reader, parse_json};
+use crate::source::bench_output::{BenchReader, parse_json};
 use crate::source::node_report;
 use crate::units::BitsPerSec;
 use clap::{ArgMatches, Args, value_parser};
@@ -71,7 +71,7 @@ fn rate(text: &str) -> Result<BitsPerSec, &'static str> {
 }
 
 /// Runs `selvage nccl --bench`.
-pub(super) fn command(inputs: &Inputs, args: &BenchArgs, matches: &ArgMatches) -> Status {
+pub(super) fn command(inputs: &ArgInputs, args: &BenchArgs, matches: &ArgMatches) -> Ended {
     let files = &inputs.files;
     let rails = rails(args, files, matches).map_err(refuse_all)?;
     let (bench, errors) = run(files, rails, args.collective);
@@ -177,8 +177,8 @@ fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> (B
 }
 
 /// Reads one input as NCCL's log, as printed output and as a `-J` file at the same time.
-fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
-    let mut reader = Reader::default();
+fn read(path: &Path) -> io::Result<(ScannedLog, BenchLog)> {
+    let mut reader = BenchReader::default();
     // `None` as soon as the input cannot be a `-J` file, which is one JSON object.
     let mut json: Option<Vec<u8>> = Some(Vec::new());
     let (log, mut error) = nccl::read_path(path, &mut |piece| {

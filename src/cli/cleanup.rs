@@ -1,6 +1,6 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
-use super::run::{Status, fail, print, refuse};
+use super::run::{Ended, fail, print, refuse};
 use super::runtime::on_runtime;
 use crate::cluster::Limits;
 use crate::cluster::api::NodeApi;
@@ -20,7 +20,7 @@ pub(super) struct Which {
 }
 
 /// Cleans the nodes that the command line names.
-pub(super) fn run(config: &Config, which: &Which) -> Status {
+pub(super) fn run(config: &Config, which: &Which) -> Ended {
     let own = Some(&config.agent.node_name).filter(|name| !name.is_empty());
     let one = which.node.as_ref().or(own).filter(|_| !which.all);
     if one.is_none() && !which.all {

@@ -7,7 +7,7 @@ mod console;
 mod runner;
 mod settings;
 
-use super::run::{Status, fail, print, refuse, serve, style};
+use super::run::{Ended, fail, print, refuse, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::files::{check_replaceable, replace};
@@ -17,7 +17,7 @@ use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
 use crate::source::tree;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use cluster::{Budget, ClusterNode};
+use cluster::{ClusterNode, DemoBudget};
 use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
 use runner::{Runner, minutes};
@@ -71,7 +71,7 @@ fn parse_speed(text: &str) -> Result<f64, &'static str> {
 }
 
 /// Runs `selvage simulate`.
-pub(super) fn simulate_command(args: SimulateArgs) -> Status {
+pub(super) fn simulate_command(args: SimulateArgs) -> Ended {
     let (Some(node), Some(dir)) = (args.node, args.dir) else {
         return print(&simulate::listing());
     };
@@ -95,7 +95,7 @@ pub(super) fn simulate_command(args: SimulateArgs) -> Status {
 }
 
 /// Runs `selvage demo`.
-pub(super) fn demo_command(args: &DemoArgs) -> Status {
+pub(super) fn demo_command(args: &DemoArgs) -> Ended {
     if args.once && (args.nodes > 1 || args.play.is_some()) {
         return Err(refuse("--once is for one node: a fleet's faults last"));
     }
@@ -143,9 +143,9 @@ async fn run(args: &DemoArgs, stop: impl Future<Output = ()>) -> io::Result<()> 
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
     let in_fabric = members.iter().filter(|one| !one.spec.rdma.is_empty());
-    let budget = Arc::new(Budget {
+    let budget = Arc::new(DemoBudget {
         nodes: in_fabric.count(),
-        ..Budget::default()
+        ..DemoBudget::default()
     });
     let mut runners = Vec::with_capacity(members.len());
     for member in &members {
@@ -247,7 +247,7 @@ fn free_address(wanted: SocketAddr) -> io::Result<SocketAddr> {
 }
 
 /// Writes a node as it is before its agent starts.
-fn set_up(args: &DemoArgs, member: &Member, budget: &Arc<Budget>) -> io::Result<Runner> {
+fn set_up(args: &DemoArgs, member: &Member, budget: &Arc<DemoBudget>) -> io::Result<Runner> {
     let mut node = Node::write(member.spec.clone(), &member.root)?;
     (member.scenario.before.iter()).try_for_each(|event| node.apply(event))?;
     let cluster = ClusterNode::new(&member.scenario, &member.spec, budget);

@@ -1,7 +1,7 @@
 //! `selvage fleet`, which is also `kubectl selvage`: the nodes of a cluster by verdict, reason and cause.
 
 use super::complain;
-use super::run::{Status, fail, init_log, print, refuse, refuse_all, style};
+use super::run::{Ended, fail, init_log, print, refuse, refuse_all, style};
 use super::runtime::{on_runtime, stop_signal};
 use crate::cluster::api::connect;
 use crate::cluster::error::ApiError;
@@ -138,7 +138,7 @@ impl CommandLine {
     }
 
     /// Prints it; gives the exit status.
-    fn show(&self, fleet: &Fleet) -> Status {
+    fn show(&self, fleet: &Fleet) -> Ended {
         print(&self.encode(fleet))?;
         Ok(u8::from(fleet.has_unready()))
     }
@@ -153,7 +153,7 @@ impl CommandLine {
 }
 
 /// Shows what the command line asks for; gives the exit status.
-pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Status {
+pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Ended {
     let (name, below) = matches.subcommand().unwrap_or(("", matches));
     let loaded = config::load(below, |_| None).map_err(refuse_all)?;
     loaded.warnings.iter().for_each(complain);
@@ -183,7 +183,7 @@ pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Status {
     on_runtime(show(&asked)).map_err(fail)?
 }
 
-async fn show(asked: &CommandLine) -> Status {
+async fn show(asked: &CommandLine) -> Ended {
     match &asked.flags.screen {
         Some(Screen::Node { node }) => report(node, asked).await,
         Some(Screen::Mute { node, length, what }) => mute(node, Some(length), what, asked).await,
@@ -197,7 +197,7 @@ async fn show(asked: &CommandLine) -> Status {
     }
 }
 
-async fn list(asked: &CommandLine) -> Status {
+async fn list(asked: &CommandLine) -> Ended {
     let (api, _) = asked.connect().await?;
     let nodes = api.list(asked.selector()).await;
     asked.show(&asked.summarise(nodes.map_err(fail)?))
@@ -207,7 +207,7 @@ async fn list(asked: &CommandLine) -> Status {
 const TARGETS_MAX: u64 = 4 << 20;
 
 /// Shows the agents at the addresses in a file.
-async fn targets(path: &str, asked: &CommandLine) -> Status {
+async fn targets(path: &str, asked: &CommandLine) -> Ended {
     let named = |wrong: String| format!("{path}: {wrong}");
     let text = crate::files::read_regular(Path::new(path), TARGETS_MAX)
         .map_err(|error| refuse(named(error.to_string())))?;
@@ -217,7 +217,7 @@ async fn targets(path: &str, asked: &CommandLine) -> Status {
 }
 
 /// Shows the fleet whenever it changes, until a signal.
-async fn watch(asked: &CommandLine) -> Status {
+async fn watch(asked: &CommandLine) -> Ended {
     if asked.flags.output == "json" {
         return Err(refuse("--watch shows text: -o text or -o wide"));
     }
@@ -268,7 +268,7 @@ async fn watch(asked: &CommandLine) -> Status {
 }
 
 /// One node's report.
-async fn report(node: &str, asked: &CommandLine) -> Status {
+async fn report(node: &str, asked: &CommandLine) -> Ended {
     let (api, namespace) = asked.connect().await?;
     let style = (asked.flags.output != "json").then(style);
     let answer = api.report(&namespace, node, style).await;
@@ -276,7 +276,7 @@ async fn report(node: &str, asked: &CommandLine) -> Status {
 }
 
 /// Writes the annotation by which the agent forgets.
-async fn accept(node: &str, asked: &CommandLine) -> Status {
+async fn accept(node: &str, asked: &CommandLine) -> Ended {
     let (api, _) = asked.connect().await?;
     (api.accept(node, Timestamp::now()).await).map_err(fail)?;
     print(&format!(
@@ -285,7 +285,7 @@ async fn accept(node: &str, asked: &CommandLine) -> Status {
 }
 
 /// Writes the annotation by which the agent mutes for a length of time, or without one unmutes.
-async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &CommandLine) -> Status {
+async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &CommandLine) -> Ended {
     let now = Timestamp::now();
     let targets = mute::targets(what.iter().map(String::as_str));
     let until = length.map(|length| mute::end(length, now)).transpose();

@@ -1,13 +1,13 @@
 //! `selvage nccl`: reads NCCL logs from files and pipes, and judges them.
 
-use super::args::Inputs;
+use super::args::ArgInputs;
 use super::complain;
 use super::compression::{is_gzip, refusal};
-use super::run::{Status, print};
+use super::run::{Ended, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
-use crate::report::nccl::{self as report, Input};
+use crate::report::nccl::{self as report, NcclInput};
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const PIECE: usize = 256 << 10;
 
 /// Runs `selvage nccl`. Exit status: 0 no fallback, 1 a fallback, 3 unknown or unreadable.
-pub(super) fn command(given: &Inputs) -> Status {
+pub(super) fn command(given: &ArgInputs) -> Ended {
     let (inputs, errors) = run(&given.files);
     errors.iter().for_each(complain);
     print(&match given.output.style() {
@@ -35,7 +35,7 @@ pub(super) fn command(given: &Inputs) -> Status {
 }
 
 /// Reads and judges the inputs, and says which could not be read; `-` is standard input.
-pub fn run(paths: &[PathBuf]) -> (Vec<Input>, Vec<String>) {
+pub fn run(paths: &[PathBuf]) -> (Vec<NcclInput>, Vec<String>) {
     let (mut inputs, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
@@ -43,7 +43,7 @@ pub fn run(paths: &[PathBuf]) -> (Vec<Input>, Vec<String>) {
             Ok((log, error)) => {
                 errors.extend(error);
                 let verdict = judge(&log, &JobContext::default());
-                inputs.push(Input { name, verdict });
+                inputs.push(NcclInput { name, verdict });
             }
             Err(error) => errors.push(format!("{name}: {error}")),
         }
@@ -65,10 +65,10 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 }
 
 /// The state of a log, and the error if reading stopped before its end.
-pub(super) type Scanned = (NcclLog, Option<String>);
+pub(super) type ScannedLog = (NcclLog, Option<String>);
 
 /// Reads one input, decompressed; `each` is called with every piece of it.
-pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
+pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<ScannedLog> {
     let mut input = open(path)?;
     let name = path.display();
     let start = input.fill_buf()?;
@@ -87,7 +87,7 @@ pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<
     scan(input, path, each)
 }
 
-fn scan(mut input: impl Read, path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
+fn scan(mut input: impl Read, path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<ScannedLog> {
     let mut log = NcclLog::new(Limits::FILE);
     let mut reader = Reader::default();
     let mut is_begun = false;

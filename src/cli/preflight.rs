@@ -32,7 +32,7 @@ const CONF: Duration = Duration::from_secs(5);
 
 /// Settings of one run.
 #[derive(Debug, Clone, Args)]
-pub struct Settings {
+pub struct PreflightSettings {
     /// Print the same, and exit 0 whatever was found
     #[arg(long, env = "SELVAGE_PREFLIGHT_WARN", value_parser = FalseyValueParser::new())]
     pub warn: bool,
@@ -85,7 +85,7 @@ pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
 
 /// Reads the container and judges it: the verdict, and the report as text of a style or else as JSON.
 pub fn run(
-    settings: &Settings,
+    settings: &PreflightSettings,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     style: Option<Style>,
 ) -> (State, String) {
@@ -103,7 +103,7 @@ pub fn run(
 }
 
 /// Reads everything at once, each part on a separate thread: a hung read costs only its own items.
-fn gather(settings: &Settings, mut environment: Environment) -> ContainerFacts {
+fn gather(settings: &PreflightSettings, mut environment: Environment) -> ContainerFacts {
     let host = Host::new(&settings.root);
     let files = Deadline::after(settings.timeout);
     let network = Deadline::after(settings.timeout + GRACE);

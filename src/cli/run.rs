@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
-use super::args::{CommandLine, Commands, Inputs, LocalCommands};
-use super::ask::Asked;
+use super::args::{ArgInputs, Cli, Commands, LocalCommands};
+use super::ask::Ask;
 #[cfg(feature = "demo")]
 use super::demo;
 use super::log::FlatJson;
@@ -52,10 +52,10 @@ pub fn main() -> ExitCode {
 }
 
 /// The exit status; `Err` where it is that of a failure, which was complained about.
-pub(super) type Status = Result<u8, u8>;
+pub(super) type Ended = Result<u8, u8>;
 
-fn run(matches: &ArgMatches) -> Status {
-    let line = CommandLine::from_arg_matches(matches).map_err(refuse)?;
+fn run(matches: &ArgMatches) -> Ended {
+    let line = Cli::from_arg_matches(matches).map_err(refuse)?;
     let (name, matches) = matches.subcommand().ok_or(USAGE)?;
     // Others warn when they load the settings.
     if !args::takes_settings(name) {
@@ -82,7 +82,7 @@ fn run(matches: &ArgMatches) -> Status {
     }
 }
 
-fn local(command: LocalCommands, matches: &ArgMatches) -> Status {
+fn local(command: LocalCommands, matches: &ArgMatches) -> Ended {
     match command {
         LocalCommands::Agent => agent(start(matches, false)?, matches),
         LocalCommands::Check {
@@ -141,7 +141,7 @@ fn start(matches: &ArgMatches, quiet: bool) -> Result<Box<Loaded>, u8> {
     Ok(loaded)
 }
 
-fn metrics_command(config: &Config) -> Status {
+fn metrics_command(config: &Config) -> Ended {
     let detail = crate::agent::metrics_detail(config);
     let encode = |report: &Report| {
         let stats = metrics::AgentStats {
@@ -154,7 +154,7 @@ fn metrics_command(config: &Config) -> Status {
 }
 
 /// Leaves the request in the state directory; the agent on this node, if there is one, grants it.
-fn accept(config: &Config) -> Status {
+fn accept(config: &Config) -> Ended {
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let accepted = crate::blocking::ask_within("accept", READ_TIMEOUT, move || state.accept());
     let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
@@ -169,7 +169,7 @@ pub(super) fn host_name(root: &Path) -> Option<String> {
     crate::blocking::ask_within("host-name", READ_TIMEOUT, name).flatten()
 }
 
-fn capture_command(config: &Config, dir: &Path) -> Status {
+fn capture_command(config: &Config, dir: &Path) -> Ended {
     let host = Host::new(&config.agent.host_root);
     let (own, state) = (host.clone(), config.agent.state_dir.clone());
     let asked = crate::blocking::ask_within("saved", READ_TIMEOUT, move || {
@@ -215,7 +215,7 @@ pub(super) fn style() -> Style {
 }
 
 /// Prints to standard output.
-pub(super) fn print(text: &str) -> Status {
+pub(super) fn print(text: &str) -> Ended {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A closed pipe (`| head`) is not a failure.
@@ -224,7 +224,7 @@ pub(super) fn print(text: &str) -> Status {
     }
 }
 
-fn kmsg_command(inputs: &Inputs) -> Status {
+fn kmsg_command(inputs: &ArgInputs) -> Ended {
     let json = inputs.output.style().is_none();
     let summary = kmsg::run(&inputs.files, json, &mut io::stdout().lock()).map_err(fail)?;
     summary.troubles.iter().for_each(complain);
@@ -238,7 +238,7 @@ fn kmsg_command(inputs: &Inputs) -> Status {
 }
 
 /// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
-fn ask_agent(config: &Config, asked: &Asked, style: Option<Style>) -> Result<State, u8> {
+fn ask_agent(config: &Config, asked: &Ask, style: Option<Style>) -> Result<State, u8> {
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     let answer = on_runtime(ask::report(config, asked, style));
@@ -260,7 +260,7 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
-fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Status {
+fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Ended {
     let signals = on_runtime(async { Signals::listen() }).flatten();
     let mut signals = signals.map_err(fail)?;
     loop {
@@ -328,7 +328,7 @@ async fn reload(before: &Config, matches: &ArgMatches) -> Result<Box<Loaded>, Ve
     Ok(loaded)
 }
 
-fn sidecar_command(settings: sidecar::Settings) -> Status {
+fn sidecar_command(settings: sidecar::SidecarSettings) -> Ended {
     let listen = match settings.listen.as_str() {
         "none" | "off" => None,
         address => {
@@ -342,7 +342,7 @@ fn sidecar_command(settings: sidecar::Settings) -> Status {
     }))
 }
 
-fn preflight_command(settings: &preflight::Settings, style: Option<Style>) -> Status {
+fn preflight_command(settings: &preflight::PreflightSettings, style: Option<Style>) -> Ended {
     if let Some(dir) = &settings.copy_to {
         let copied = preflight::copy_to(dir);
         let path = copied.map_err(|error| fail(format_args!("{}: {error}", dir.display())))?;

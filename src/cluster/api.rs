@@ -1,6 +1,6 @@
 //! Requests to the API server, each with a deadline.
 
-use super::budget::{Group, Ledger, Listed};
+use super::budget::{Ledger, Listed, ListedNodes};
 use super::error::{ApiError, ApiResult, ErrorKind, bounded, chain};
 use super::guarded_client::{TOO_LONG, guarded};
 use super::label_syntax::is_dns_name;
@@ -245,8 +245,8 @@ impl NodeApi {
     ///
     /// # Errors
     /// As any request.
-    pub async fn list_group(&self, selector: &Selector, ledger: &Ledger) -> ApiResult<Group> {
-        let mut group = Group::new();
+    pub async fn list_group(&self, selector: &Selector, ledger: &Ledger) -> ApiResult<ListedNodes> {
+        let mut group = ListedNodes::new();
         let params = ListParams::default().labels_from(selector).limit(PAGE);
         let take = |node: NodeObject| {
             let name = node.metadata.name.clone().unwrap_or_default();

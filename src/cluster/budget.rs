@@ -64,11 +64,11 @@ pub struct Listed {
 }
 
 /// The group, listed after the ledger was read, and what else has an entry in it.
-pub type Group = BTreeMap<String, Listed>;
+pub type ListedNodes = BTreeMap<String, Listed>;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum BudgetStep {
     /// The ledger has the entry: patch the Node.
     Go,
     /// Write this ledger (compare-and-swap); then patch the Node.
@@ -128,12 +128,12 @@ impl Ledger {
 
     /// What to do for a node that is to be tainted. `group` is the list, if it was read after this
     /// ledger.
-    pub fn ask(&self, asker: Asker<'_>, group: Option<&Group>) -> Step {
+    pub fn ask(&self, asker: Asker<'_>, group: Option<&ListedNodes>) -> BudgetStep {
         let (node, version, now) = (asker.node, asker.resource_version, asker.now);
         let entry = self.claims.get(node);
         // A patch that tests for the later version may be on its way.
         if entry.is_some_and(|entry| is_later(entry, version) == Some(true)) {
-            return Step::Stale;
+            return BudgetStep::Stale;
         }
         let mut ledger = self.clone();
         if let Some(group) = group {
@@ -141,33 +141,33 @@ impl Ledger {
         }
         if !asker.in_group || group.is_some_and(|group| !counts(group, node)) {
             let counted = group.is_some().then_some(ledger);
-            return Step::Withhold(Withheld::NotInGroup, counted);
+            return BudgetStep::Withhold(Withheld::NotInGroup, counted);
         }
         if entry.is_some_and(|entry| entry == version) && group.is_none() {
-            return Step::Go;
+            return BudgetStep::Go;
         }
         let entered = ledger.claims.contains_key(node);
         let fresh = group.is_some() || self.counted_within(COUNT_GOOD_FOR, now);
         let full = ledger.claims.len() >= ledger.limit(asker.max);
         // Renewing takes no room.
         if entered || fresh && !full {
-            return Step::ClaimThenGo(ledger.with(node, version));
+            return BudgetStep::ClaimThenGo(ledger.with(node, version));
         }
         if group.is_some() {
-            return Step::Withhold(Withheld::Spent, Some(ledger));
+            return BudgetStep::Withhold(Withheld::Spent, Some(ledger));
         }
         if fresh && self.counted_within(SWEEP_EVERY, now) {
-            return Step::Withhold(Withheld::Spent, None);
+            return BudgetStep::Withhold(Withheld::Spent, None);
         }
         let other_counts = |(who, since): &(String, jiff::Timestamp)| {
             who != node && is_within(*since, COUNT_PATIENCE, now)
         };
         match self.counting.as_ref().is_some_and(other_counts) {
-            true if fresh => Step::Withhold(Withheld::Spent, None),
-            true => Step::Wait,
+            true if fresh => BudgetStep::Withhold(Withheld::Spent, None),
+            true => BudgetStep::Wait,
             false => {
                 ledger.counting = Some((node.into(), now));
-                Step::Count(ledger)
+                BudgetStep::Count(ledger)
             }
         }
     }
@@ -201,7 +201,7 @@ impl Ledger {
     }
 
     /// Updates the ledger from the listed group: its size, tainted nodes, dead entries.
-    fn update_from(&mut self, group: &Group, now: jiff::Timestamp) {
+    fn update_from(&mut self, group: &ListedNodes, now: jiff::Timestamp) {
         self.claims.retain(|node, version| {
             let lives = |of: &Listed| of.tainted || of.resource_version == *version;
             group.get(node).is_some_and(lives)
@@ -232,7 +232,7 @@ fn is_within(at: jiff::Timestamp, span: Duration, now: jiff::Timestamp) -> bool 
     now.duration_since(at).unsigned_abs() < span
 }
 
-fn counts(group: &Group, node: &str) -> bool {
+fn counts(group: &ListedNodes, node: &str) -> bool {
     group.get(node).is_some_and(|listed| listed.counted)
 }
 

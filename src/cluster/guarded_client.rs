@@ -32,7 +32,7 @@ pub(super) const TOO_LONG: &str = "the answer is longer than 8 MiB";
 /// once. `backoff`: first and longest wait.
 pub(crate) fn guarded(client: Client, backoff: (Duration, Duration)) -> Client {
     let namespace = client.default_namespace().to_string();
-    let pace = Arc::new(Mutex::new(Pace::default()));
+    let pace = Arc::new(Mutex::new(WatchPace::default()));
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, pace) = (client.clone(), Arc::clone(&pace));
         async move {
@@ -73,12 +73,12 @@ fn limited(
 
 /// When the last watch began, and how long it had to wait.
 #[derive(Debug, Default)]
-struct Pace {
+struct WatchPace {
     began: Option<Instant>,
     wait: Duration,
 }
 
-impl Pace {
+impl WatchPace {
     /// How long the watch that is asked for at `now` waits: not at all after one that made progress,
     /// else twice as long as the one before it.
     fn next(&mut self, now: Instant, (first, longest): (Duration, Duration)) -> Duration {
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn only_watches_that_end_early_wait_longer_each_time() {
         let seconds = Duration::from_secs;
-        let mut pace = Pace::default();
+        let mut pace = WatchPace::default();
         let mut now = Instant::now();
         let mut next = |lasted| {
             now += lasted;

@@ -7,7 +7,7 @@
 //! Variables", Volcano `batch/v1alpha1/labels.go`, Kueue "Run Plain Pods", KubeRay
 //! `ray/utils/constant.go`, Kubernetes "Well-Known Labels".
 
-use crate::observe::pod::{ContainerFacts, Job};
+use crate::observe::pod::{PodContainer, PodJob};
 use std::collections::BTreeMap;
 
 /// The marks of an operator on a pod.
@@ -62,10 +62,10 @@ impl<'a> Marks<'a> {
 }
 
 /// The job that the pod belongs to, by the most specific mark, else its owner.
-pub fn job(marks: &Marks<'_>) -> Option<Job> {
+pub fn job(marks: &Marks<'_>) -> Option<PodJob> {
     let (kind, name) = by_marks(marks).or_else(|| by_owner(marks))?;
     let (kind, name) = (kind.into(), name.into());
-    Some(Job { kind, name })
+    Some(PodJob { kind, name })
 }
 
 fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
@@ -126,7 +126,7 @@ fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
 
 /// Whether the pod's gang is meant to have more than one pod. Proof of several outweighs proof of one:
 /// a variable may be left over from a template.
-pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) -> Option<bool> {
+pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, PodContainer>) -> Option<bool> {
     let in_jobset = marks.either(JOBSET).is_some();
     let proof = |(key, what): (&str, &str)| match (what, marks.number(key)?) {
         ("size", size) => Some(size > 1),
@@ -141,7 +141,7 @@ pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) ->
 
 /// What a container's variables prove: those of torchrun and LeaderWorkerSet count nodes, `WORLD_SIZE`
 /// counts processes (PyTorchJob: pods), as a rule one for each GPU.
-fn by_variables(container: &ContainerFacts) -> Option<bool> {
+fn by_variables(container: &PodContainer) -> Option<bool> {
     let variable = |name: &str| container.env.get(name).map(|value| value.trim());
     let nodes = ["NNODES", "PET_NNODES", "LWS_GROUP_SIZE", "NUM_NODES"]
         .into_iter()

@@ -15,7 +15,7 @@ const TIMES: usize = 4;
 
 /// Nodes that are not ready, and what they have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Cause {
+pub struct SharedCause {
     /// What they share, other than the reason: `leaf`, `driver`.
     pub kind: Option<&'static str>,
     /// Which one.
@@ -35,7 +35,7 @@ type Tally = (usize, usize);
 
 /// Groups of faulty nodes, each node in one: those that share a place or version, most nodes first; then
 /// the rest by reason.
-pub(super) fn causes(nodes: &[FleetNode]) -> Vec<Cause> {
+pub(super) fn causes(nodes: &[FleetNode]) -> Vec<SharedCause> {
     let mut left: Vec<&FleetNode> = nodes.iter().filter(|node| node.is_faulty()).collect();
     // Nodes without a verdict prove nothing about what others share.
     let mut judged: Vec<&FleetNode> = nodes.iter().filter(|node| node.state.is_some()).collect();
@@ -54,14 +54,14 @@ pub(super) fn causes(nodes: &[FleetNode]) -> Vec<Cause> {
     for node in left {
         by_reason.entry(&node.reason).or_default().push(node);
     }
-    let of_reason = |those: &Vec<_>| with_nodes(Cause::default(), those);
-    let mut rest: Vec<Cause> = by_reason.values().map(of_reason).collect();
+    let of_reason = |those: &Vec<_>| with_nodes(SharedCause::default(), those);
+    let mut rest: Vec<SharedCause> = by_reason.values().map(of_reason).collect();
     rest.sort_by_key(|cause| Reverse(cause.nodes.len()));
     causes.extend(rest);
     causes
 }
 
-fn with_nodes(mut cause: Cause, nodes: &[&FleetNode]) -> Cause {
+fn with_nodes(mut cause: SharedCause, nodes: &[&FleetNode]) -> SharedCause {
     for node in nodes {
         *cause.reasons.entry(node.reason.clone()).or_default() += 1;
         cause.nodes.push(node.node.clone());
@@ -71,7 +71,7 @@ fn with_nodes(mut cause: Cause, nodes: &[&FleetNode]) -> Cause {
 
 /// The value under which most nodes are faulty, far more often than under others; of several that fit the
 /// same nodes the narrowest.
-fn shared(nodes: &[&FleetNode]) -> Option<Cause> {
+fn shared(nodes: &[&FleetNode]) -> Option<SharedCause> {
     let mut values: BTreeMap<(&'static str, &str), Tally> = BTreeMap::new();
     let mut kinds: BTreeMap<&'static str, Tally> = BTreeMap::new();
     for node in nodes {
@@ -93,12 +93,12 @@ fn shared(nodes: &[&FleetNode]) -> Option<Cause> {
             && faulty * SHARE >= *of
             && others >= LEAST
             && faulty * others > TIMES * others_faulty * of;
-        let cause = || Cause {
+        let cause = || SharedCause {
             kind: Some(kind),
             value: Some(value.to_string()),
             of: Some(*of),
             elsewhere: Some((others_faulty, others)),
-            ..Cause::default()
+            ..SharedCause::default()
         };
         fits.then(|| ((*faulty, Reverse(*of)), cause()))
     };

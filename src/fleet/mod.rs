@@ -21,7 +21,7 @@ use crate::cluster::{names, topology};
 use crate::report::State;
 use crate::report::port_view::natural;
 use crate::settings_macro::words;
-use causes::Cause;
+use causes::SharedCause;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ words! {
 
 /// Something that nodes may have in common: a leaf, a zone, a driver's version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Attribute {
+pub struct NodeAttribute {
     /// What it is: `leaf`, `driver`.
     pub kind: &'static str,
     /// Which one it is.
@@ -108,7 +108,7 @@ pub struct FleetNode {
     /// Muted checks, or `taint`, and until when.
     pub muted: BTreeMap<String, Timestamp>,
     /// What it may have in common with others.
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<NodeAttribute>,
     /// Lease of the budget that counts it; `None` where none does.
     #[serde(skip)]
     pub budget: Option<String>,
@@ -123,7 +123,7 @@ const VERSIONS: &[(&str, &str)] = &[
 ];
 
 /// What a node may have in common with others.
-fn attributes(node: &NodeView) -> Vec<Attribute> {
+fn attributes(node: &NodeView) -> Vec<NodeAttribute> {
     let value = |(key, kind): &(&str, _)| Some((*kind, node.labels.get(*key)?.clone()));
     let versions = VERSIONS.iter().filter_map(value);
     let programs = ["kernel", "image"].into_iter().zip(node.versions.clone());
@@ -131,7 +131,7 @@ fn attributes(node: &NodeView) -> Vec<Attribute> {
     let all = places.chain(versions).chain(programs);
     let known = all.filter(|(_, value)| !value.is_empty());
     known
-        .map(|(kind, value)| Attribute { kind, value })
+        .map(|(kind, value)| NodeAttribute { kind, value })
         .collect()
 }
 
@@ -219,7 +219,7 @@ impl FleetNode {
 
 /// Nodes by verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct NodeCounts {
     /// All of the list.
     pub nodes: usize,
     /// By verdict; those that no node has are missing.
@@ -246,11 +246,11 @@ pub struct Fleet {
     /// The moment.
     pub time: Timestamp,
     /// Nodes by verdict.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// Taints and their budget; `None` where no Node was read.
     pub budget: Option<Budget>,
     /// What the nodes that are not ready have in common, most nodes first.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<SharedCause>,
     /// All nodes, worst first.
     pub nodes: Vec<FleetNode>,
 }
@@ -269,9 +269,9 @@ pub fn summarise(nodes: Vec<FleetNode>, settings: &ClusterSettings, now: Timesta
     let nodes = nodes.into_iter().map(|node| node.at(now, silent_after));
     let mut nodes: Vec<FleetNode> = nodes.collect();
     nodes.sort_by_cached_key(FleetNode::rank);
-    let mut counts = Counts {
+    let mut counts = NodeCounts {
         nodes: nodes.len(),
-        ..Counts::default()
+        ..NodeCounts::default()
     };
     let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
     for node in &nodes {

@@ -1,7 +1,7 @@
 //! A fleet without Kubernetes: the agents at a list of addresses are asked for their reports.
 
 use super::agent_client::{AgentClient, url};
-use super::{AGENT_SILENT, Attribute, FleetNode, Taint};
+use super::{AGENT_SILENT, FleetNode, NodeAttribute, Taint};
 use crate::report::State;
 use crate::report::agent_report::AgentReport;
 use futures::StreamExt;
@@ -51,7 +51,7 @@ async fn report(target: &str) -> Result<AgentReport, String> {
 fn row(report: AgentReport) -> FleetNode {
     let (up, rails, rate) = report.rails();
     let shared = report.shared().into_iter();
-    let attributes = shared.map(|(kind, value)| Attribute {
+    let attributes = shared.map(|(kind, value)| NodeAttribute {
         kind,
         value: value.into(),
     });

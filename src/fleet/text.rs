@@ -1,6 +1,6 @@
 //! A fleet for a person at a terminal: one line of counts, the causes, then a table.
 
-use super::{Fleet, FleetNode, ORDER, Taint, causes::Cause};
+use super::{Fleet, FleetNode, ORDER, Taint, causes::SharedCause};
 use crate::report::State;
 use crate::report::text::Style;
 use crate::report::text::writer::{Page, after_colon, clean, count};
@@ -103,7 +103,7 @@ fn headline(fleet: &Fleet) -> String {
     format!("{nodes}{parts}{taints}")
 }
 
-fn sentence(cause: &Cause) -> String {
+fn sentence(cause: &SharedCause) -> String {
     let nodes = cause.nodes.len();
     let mut reasons: Vec<_> = cause.reasons.iter().collect();
     reasons.sort_by_key(|(_, nodes)| std::cmp::Reverse(**nodes));

@@ -16,7 +16,7 @@ const MAX_LINKS: usize = 40;
 
 /// What a path of the captured tree is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Saved {
+pub enum Stored {
     /// A directory that was looked into or passed.
     Directory,
     /// A symbolic link with its target, as written.
@@ -29,7 +29,7 @@ pub enum Saved {
 #[derive(Debug, Default, Clone)]
 pub struct Recorded {
     /// Directories, links and files, by real place.
-    pub entries: BTreeMap<PathBuf, Saved>,
+    pub entries: BTreeMap<PathBuf, Stored>,
     /// Paths whose reading answered with an errno, or has not answered yet (`ETIMEDOUT`).
     pub errnos: BTreeMap<PathBuf, i32>,
     /// Files opened so far.
@@ -59,8 +59,8 @@ impl Recording {
             && !recorded.entries.contains_key(&place)
         {
             let entry = match meta.is_dir() {
-                true => Saved::Directory,
-                false => Saved::File(None),
+                true => Stored::Directory,
+                false => Stored::File(None),
             };
             recorded.entries.insert(place, entry);
         }
@@ -110,26 +110,26 @@ impl Recording {
             let unanswered = Errno::ETIMEDOUT as i32;
             recorded.errnos.insert(asked.clone(), unanswered);
             let entry = recorded.entries.entry(place.clone());
-            entry.or_insert(Saved::File(None));
+            entry.or_insert(Stored::File(None));
         }
         let answer = read();
         let mut recorded = self.lock();
         match (&answer, place) {
             (Ok(bytes), Some(place)) => {
                 recorded.errnos.remove(&asked);
-                let longer = |entry: &Saved| match entry {
-                    Saved::File(Some(known)) => bytes.len() > known.len(),
+                let longer = |entry: &Stored| match entry {
+                    Stored::File(Some(known)) => bytes.len() > known.len(),
                     _ => true,
                 };
                 if recorded.entries.get(&place).is_none_or(longer) {
-                    let entry = Saved::File(Some(bytes.clone()));
+                    let entry = Stored::File(Some(bytes.clone()));
                     recorded.entries.insert(place, entry);
                 }
             }
             (Err(error), Some(place)) if !missing(error) => {
                 let errno = error.raw_os_error().unwrap_or(Errno::EIO as i32);
                 recorded.errnos.insert(asked, errno);
-                recorded.entries.entry(place).or_insert(Saved::File(None));
+                recorded.entries.entry(place).or_insert(Stored::File(None));
             }
             _ => {
                 recorded.errnos.remove(&asked);
@@ -156,7 +156,7 @@ impl Recorded {
         };
         let mut rest = names(path);
         let mut place = PathBuf::new();
-        let mut passed: Vec<(PathBuf, Saved)> = Vec::new();
+        let mut passed: Vec<(PathBuf, Stored)> = Vec::new();
         let mut links = 0;
         let mut inside = true;
         while let Some(next) = rest.pop() {
@@ -171,7 +171,7 @@ impl Recorded {
             }
             if !inside || links > MAX_LINKS {
                 // The link that leads out stays out.
-                let is_link = |(_, entry): &(PathBuf, Saved)| matches!(entry, Saved::Link(_));
+                let is_link = |(_, entry): &(PathBuf, Stored)| matches!(entry, Stored::Link(_));
                 let link = passed.iter().rposition(is_link);
                 passed.truncate(link.unwrap_or(0));
                 inside = false;
@@ -180,12 +180,12 @@ impl Recorded {
             match std::fs::read_link(root.join(&place)) {
                 Ok(target) => {
                     links += 1;
-                    passed.push((place.clone(), Saved::Link(target.clone())));
+                    passed.push((place.clone(), Stored::Link(target.clone())));
                     place.pop();
                     rest.extend(names(&target));
                 }
                 Err(_) if !rest.is_empty() && root.join(&place).is_dir() => {
-                    passed.push((place.clone(), Saved::Directory));
+                    passed.push((place.clone(), Stored::Directory));
                 }
                 Err(_) => {}
             }

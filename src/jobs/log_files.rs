@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::file_pattern::{FileNames, FilePattern, NamedIds};
 use crate::host::Host;
-use crate::observe::pod::{ContainerFacts, ContainerKey, Job, PodFacts};
+use crate::observe::pod::{ContainerKey, PodContainer, PodFacts, PodJob};
 use crate::observe::reading::{Fault, Reading};
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::nccl::prefix;
@@ -90,7 +90,7 @@ struct Batch {
 }
 
 /// A directory with the patterns of its files.
-struct Directory {
+struct FollowedDirectory {
     host: Arc<Host>,
     /// Names of this host.
     hosts: Vec<String>,
@@ -124,7 +124,7 @@ struct LogFile {
     /// For how long it was not written to, when that was last looked up.
     age: Duration,
     aged_at: Millis,
-    writers: BTreeMap<u32, Writer>,
+    writers: BTreeMap<u32, LogAuthor>,
     /// Job of the last line; `None` after a line of another host.
     last: Option<ContainerKey>,
     /// Job by the last process whose cgroup named one.
@@ -135,7 +135,7 @@ struct LogFile {
 
 /// A process that wrote lines.
 #[derive(Debug, Clone)]
-struct Writer {
+struct LogAuthor {
     key: ContainerKey,
     /// As it was when its first line was read, if it runs as the file's owner.
     process: Option<ProcessOwner>,
@@ -187,7 +187,7 @@ impl LogFiles {
             let node = node.to_string();
             (inputs.supervisor).thread(supervise::LOG_FILES, STACK, move |task| {
                 let host = Arc::clone(&host);
-                let directory = Directory::new(number, host, &patterns, &node, hang_after);
+                let directory = FollowedDirectory::new(number, host, &patterns, &node, hang_after);
                 directory.follow(clock, &tx, || task.beat());
                 Ok(())
             });
@@ -281,7 +281,7 @@ pub(super) fn add(totals: &mut LogReading, poll: &PollStats) {
     totals.lines_dropped += poll.lines_dropped;
 }
 
-impl Directory {
+impl FollowedDirectory {
     fn new(
         dir: usize,
         host: Arc<Host>,
@@ -295,7 +295,7 @@ impl Directory {
         let hosts = names.iter().flatten().filter_map(short);
         let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).collect();
         let names = patterns.iter().filter_map(|pattern| pattern.names(&hosts));
-        Directory {
+        FollowedDirectory {
             dir: (patterns.first()).map_or_else(PathBuf::new, |pattern| pattern.dir().into()),
             names: names.collect(),
             hosts,
@@ -441,7 +441,7 @@ impl Directory {
     }
 
     /// Whether a process, or another one of its job, is left.
-    fn is_alive(&mut self, pid: u32, writer: &Writer, owner: u32) -> bool {
+    fn is_alive(&mut self, pid: u32, writer: &LogAuthor, owner: u32) -> bool {
         let is_left = writer.is_left(&self.host, pid);
         let job = || writer.key.container.parse().ok();
         is_left || job().is_some_and(|job| self.running(WALK_EVERY).get(&job) == Some(&owner))
@@ -502,7 +502,7 @@ impl Directory {
     }
 
     /// The job of a process that wrote to a file.
-    fn writer(&mut self, name: &str, file: &LogFile, pid: u32) -> Writer {
+    fn writer(&mut self, name: &str, file: &LogFile, pid: u32) -> LogAuthor {
         let owner = file.id.owner;
         let process = slurm_jobs::owner_of(&self.host, pid);
         let process = process.filter(|process| process.user == owner);
@@ -513,7 +513,7 @@ impl Directory {
         });
         let job = by_cgroup.or(by_name).or(file.job);
         let job = job.map_or_else(|| name.to_string(), |job| job.to_string());
-        Writer {
+        LogAuthor {
             key: ContainerKey::of_job(owner, &job),
             process,
             by_name,
@@ -521,7 +521,7 @@ impl Directory {
     }
 }
 
-impl Writer {
+impl LogAuthor {
     /// Whether the process is the one that it was.
     fn is_left(&self, host: &Host, pid: u32) -> bool {
         self.process.is_some() && slurm_jobs::owner_of(host, pid) == self.process
@@ -538,7 +538,7 @@ impl LogFile {
     }
 
     /// Notes a line of a process; whether it is its first one.
-    fn wrote(&mut self, pid: u32, writer: Writer, now: Millis, host: &Host) -> bool {
+    fn wrote(&mut self, pid: u32, writer: LogAuthor, now: Millis, host: &Host) -> bool {
         self.job = writer.process.and_then(|process| process.job).or(self.job);
         self.last = Some(writer.key.clone());
         if self.writers.contains_key(&pid) {
@@ -570,15 +570,15 @@ fn facts(key: &ContainerKey, proven: bool, finished: bool) -> PodFacts {
     let name = key.container.clone();
     let slurm = name.bytes().all(|byte| byte.is_ascii_digit());
     let kind = if slurm { "Slurm" } else { "file" };
-    let container = ContainerFacts {
+    let container = PodContainer {
         gpus: proven.into(),
         privileged: true,
         other_devices: true,
-        ..ContainerFacts::default()
+        ..PodContainer::default()
     };
     PodFacts {
         uid: key.uid.clone(),
-        job: Some(Job {
+        job: Some(PodJob {
             kind: kind.into(),
             name: name.clone(),
         }),
@@ -589,7 +589,7 @@ fn facts(key: &ContainerKey, proven: bool, finished: bool) -> PodFacts {
     }
 }
 
-impl Sink for Directory {
+impl Sink for FollowedDirectory {
     fn may_follow(&self, name: &str) -> bool {
         self.named(name).is_some()
     }

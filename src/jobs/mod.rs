@@ -31,7 +31,7 @@ use tokio::sync::{mpsc, watch};
 
 /// News for [`NodeJobs`], on its way through the agent's loop.
 #[derive(Debug)]
-pub enum Update {
+pub enum JobUpdate {
     /// What pods' logs say of NCCL changed.
     Logs(Box<PodLogStatus>),
     /// What traffic says of pods with GPUs changed; by UID.
@@ -73,7 +73,7 @@ pub struct NodeJobs {
 
 impl NodeJobs {
     /// Starts what the settings ask for; it ends when the receiver of `tx` is dropped.
-    pub fn start<T: From<Update> + Send + 'static>(
+    pub fn start<T: From<JobUpdate> + Send + 'static>(
         config: &Config,
         inputs: &Inputs,
         tx: &mpsc::Sender<T>,
@@ -101,10 +101,10 @@ impl NodeJobs {
     }
 
     /// Takes what one of the readers found.
-    pub fn update(&mut self, update: Update) {
+    pub fn update(&mut self, update: JobUpdate) {
         match update {
-            Update::Suspects(suspects) => self.suspects = Arc::new(suspects),
-            Update::Logs(status) => {
+            JobUpdate::Suspects(suspects) => self.suspects = Arc::new(suspects),
+            JobUpdate::Logs(status) => {
                 self.jobs = Arc::new(status.jobs);
                 (self.pod_logs, self.log_files) = (status.pods, status.files);
             }

@@ -3,7 +3,7 @@
 
 use super::registry::{Registry, SavedVerdict};
 use crate::check::job_verdicts::Outcomes;
-use crate::source::pod_logs::ResumeState;
+use crate::source::pod_logs::LogMarks;
 use crate::state::{Saver, StateDir};
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct SavedJobs {
     version: u32,
-    read: ResumeState,
+    read: LogMarks,
     verdicts: Vec<SavedVerdict>,
     outcomes: Outcomes,
 }
 
 /// Restores the registry; returns the follower's place.
-pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<ResumeState> {
+pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<LogMarks> {
     let saved: SavedJobs = state.read(FILE)?;
     if saved.version != VERSION {
         tracing::warn!(
@@ -34,7 +34,7 @@ pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<ResumeSt
 }
 
 /// Hands both over to be written. A failure costs memory over a restart, nothing else.
-pub(super) fn save(saver: &Saver, registry: &Registry, read: ResumeState) {
+pub(super) fn save(saver: &Saver, registry: &Registry, read: LogMarks) {
     let saved = SavedJobs {
         version: VERSION,
         read,

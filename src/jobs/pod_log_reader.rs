@@ -2,8 +2,8 @@
 //! log files.
 
 use super::log_files::{LogFiles, add};
-use super::registry::{Change, PodLookup, Registry, tenant};
-use super::{Inputs, Update, persist};
+use super::registry::{JobChange, PodLookup, Registry, tenant};
+use super::{Inputs, JobUpdate, persist};
 use crate::check::job_verdicts::{Jobs, LogReading, PodLimits};
 use crate::check::nccl_jobs::FairShare;
 use crate::clock::Clock;
@@ -56,7 +56,7 @@ pub struct PodLogStatus {
 
 /// Starts the thread, which ends when the receiver of `tx` is dropped. Begun again after a panic, it
 /// goes on from what was saved.
-pub(super) fn spawn<T: From<Update> + Send + 'static>(
+pub(super) fn spawn<T: From<JobUpdate> + Send + 'static>(
     config: Config,
     inputs: Inputs,
     node_gpus: Arc<AtomicU32>,
@@ -67,10 +67,12 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
     let files = named.then(|| LogFiles::spawn(&inputs, &config));
     supervisor.thread(supervise::POD_LOGS, STACK, move |task| {
         let (inputs, files) = (inputs.clone(), files.clone());
-        let mut reader = Reader::new(&config, inputs, files, Arc::clone(&node_gpus));
+        let mut reader = LogReader::new(&config, inputs, files, Arc::clone(&node_gpus));
         while !tx.is_closed() {
             task.beat();
-            let update = reader.step().map(|status| Update::Logs(Box::new(status)));
+            let update = reader
+                .step()
+                .map(|status| JobUpdate::Logs(Box::new(status)));
             if update.is_some_and(|update| tx.blocking_send(update.into()).is_err()) {
                 break;
             }
@@ -80,7 +82,7 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
     });
 }
 
-struct Reader {
+struct LogReader {
     hang_after: Duration,
     inputs: Inputs,
     node_gpus: Arc<AtomicU32>,
@@ -102,7 +104,7 @@ struct Reader {
     unsaved: bool,
 }
 
-impl Reader {
+impl LogReader {
     fn new(
         config: &Config,
         inputs: Inputs,
@@ -114,7 +116,7 @@ impl Reader {
         let mut registry = Registry::new(config.nccl.containers, config.nccl.memory().0);
         registry.at(inputs.clock.now(), None);
         options.resume = persist::load(&inputs.state, &mut registry);
-        Reader {
+        LogReader {
             follower: config.nccl.logs.then(|| Follower::new(options)),
             files,
             registry,
@@ -229,7 +231,7 @@ impl Reader {
         }
         let (events, said) = (&self.inputs.events, &mut self.said);
         let withheld = &mut self.withheld;
-        let announce = |change: Change| {
+        let announce = |change: JobChange| {
             announced = true;
             match may_announce(said, &change.now.key) {
                 true => publish(events, &change),
@@ -264,7 +266,7 @@ pub fn read_once(host: &Host, config: &Config, clock: Clock) -> Jobs {
 }
 
 /// Logs a change, and publishes it as an Event of the pod.
-fn publish(events: &EventSender, change: &Change) {
+fn publish(events: &EventSender, change: &JobChange) {
     let verdict = &change.now.verdict;
     let (container, summary) = (change.now.subject(), &verdict.summary);
     let event = |reason, kind| {

@@ -1,7 +1,7 @@
 //! Each container whose log holds NCCL's lines, with its verdict: bounded, and without I/O.
 
 use super::sidecar_record::sidecar_verdict;
-use crate::check::job_verdicts::{ContainerVerdict, Outcomes, Via};
+use crate::check::job_verdicts::{ContainerVerdict, Outcomes, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -35,7 +35,7 @@ fn announcement(verdict: &NcclVerdict) -> Announced {
 
 /// A change of a container's verdict that its pod gets an Event about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct JobChange {
     /// The container and its verdict now.
     pub now: Arc<ContainerVerdict>,
     /// TCP fallback began (true) or ended (false).
@@ -216,7 +216,7 @@ impl Registry {
         hang_after: Duration,
         node_gpus: Option<u32>,
         look_up: impl Fn(&ContainerKey) -> PodLookup<'a>,
-        mut announce: impl FnMut(Change),
+        mut announce: impl FnMut(JobChange),
     ) -> bool {
         let mut changed = std::mem::take(&mut self.changed);
         let mut counted = self.counted();
@@ -328,7 +328,7 @@ impl Registry {
 }
 
 /// What an Event has to say, if anything.
-fn difference(before: Option<Announced>, container: &Arc<ContainerVerdict>) -> Option<Change> {
+fn difference(before: Option<Announced>, container: &Arc<ContainerVerdict>) -> Option<JobChange> {
     let (fell_back, hangs) = announcement(&container.verdict);
     let (before, hung) = before.unwrap_or((Fallback::Unknown, false));
     let fallback = match (before, fell_back) {
@@ -338,7 +338,7 @@ fn difference(before: Option<Announced>, container: &Arc<ContainerVerdict>) -> O
         _ => None,
     };
     let hangs = hangs && !hung;
-    (fallback.is_some() || hangs).then(|| Change {
+    (fallback.is_some() || hangs).then(|| JobChange {
         now: Arc::clone(container),
         fallback,
         hangs,
@@ -347,11 +347,11 @@ fn difference(before: Option<Announced>, container: &Arc<ContainerVerdict>) -> O
 
 /// The container that a verdict is about: for a sidecar that does not name one, the one other
 /// container that has GPUs.
-fn subject_of(key: &ContainerKey, via: Via, facts: Option<&PodFacts>) -> ContainerKey {
+fn subject_of(key: &ContainerKey, via: VerdictSource, facts: Option<&PodFacts>) -> ContainerKey {
     let mut key = key.clone();
     let has_no_gpus = |pod: &&PodFacts| {
         let own = pod.containers.get(&key.container);
-        via == Via::Sidecar && own.is_some_and(|own| own.gpus == 0)
+        via == VerdictSource::Sidecar && own.is_some_and(|own| own.gpus == 0)
     };
     if let Some(pod) = facts.filter(has_no_gpus) {
         let mut with = pod.containers.iter().filter(|(_, other)| other.gpus > 0);
@@ -485,16 +485,16 @@ impl JobLog {
     }
 
     /// The verdict, from a sidecar, from its own log lines, or from an earlier run.
-    fn verdict(&self, context: &JobContext<'_>) -> (Arc<NcclVerdict>, Via) {
+    fn verdict(&self, context: &JobContext<'_>) -> (Arc<NcclVerdict>, VerdictSource) {
         if let Some(verdict) = &self.sidecar {
-            return (Arc::new(verdict.clone()), Via::Sidecar);
+            return (Arc::new(verdict.clone()), VerdictSource::Sidecar);
         }
         let own = judge(&self.log, context);
         match &self.remembered {
             Some(remembered) if !says_more(&own, remembered) => {
-                (Arc::clone(remembered), Via::Remembered)
+                (Arc::clone(remembered), VerdictSource::Remembered)
             }
-            _ => (Arc::new(own), Via::Log),
+            _ => (Arc::new(own), VerdictSource::Log),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn sidecar_verdict(
     wall: Option<jiff::Timestamp>,
 ) -> Option<(Option<String>, NcclVerdict)> {
     #[derive(Deserialize)]
-    struct Line {
+    struct RecordLine {
         schema: String,
         #[serde(default)]
         container: String,
@@ -34,7 +34,7 @@ pub(super) fn sidecar_verdict(
         return None;
     }
     let (_, text) = unframe(line);
-    let parsed: Line = serde_json::from_slice(&text).ok()?;
+    let parsed: RecordLine = serde_json::from_slice(&text).ok()?;
     if parsed.schema != VERDICT_SCHEMA {
         return None;
     }

@@ -1,9 +1,9 @@
 //! Watches pods with GPUs for traffic that says what their logs do not.
 
-use super::{Inputs, Update};
+use super::{Inputs, JobUpdate};
 use crate::check::suspect::{self, Suspect};
 use crate::config::Config;
-use crate::observe::pod::{Job, PodFacts};
+use crate::observe::pod::{PodFacts, PodJob};
 use crate::observe::traffic::GpuPod;
 use crate::source::{device_checkpoint, pod_processes, slurm_jobs};
 use crate::supervise;
@@ -50,14 +50,14 @@ fn look(
 fn slurm_job(job: u32, alone: bool) -> GpuPod {
     let (kind, name) = ("Slurm".into(), job.to_string());
     GpuPod {
-        job: Some(Job { kind, name }),
+        job: Some(PodJob { kind, name }),
         alone,
         ..GpuPod::default()
     }
 }
 
 /// Starts the thread that looks at intervals until the receiver of `tx` is dropped.
-pub(super) fn spawn<T: From<Update> + Send + 'static>(
+pub(super) fn spawn<T: From<JobUpdate> + Send + 'static>(
     config: Config,
     inputs: Inputs,
     tx: mpsc::Sender<T>,
@@ -69,7 +69,7 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
         let mut traffic = TcpWatch::new(Netlink::new(&inputs.host), exclude);
         let mut suspects = BTreeMap::new();
         let tell = |suspects: &BTreeMap<_, _>| {
-            let update = Update::Suspects(suspects.clone());
+            let update = JobUpdate::Suspects(suspects.clone());
             tx.blocking_send(update.into()).is_ok()
         };
         // After a panic, the last verdicts are not current any more.

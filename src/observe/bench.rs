@@ -55,7 +55,7 @@ pub struct Measurement {
 
 /// A table row: one message size, with at least one of its sides measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SizeRow {
     /// Message size in bytes.
     pub size: u64,
     /// The out-of-place measurement.
@@ -66,7 +66,7 @@ pub struct Row {
     pub line: u64,
 }
 
-impl Row {
+impl SizeRow {
     /// The measurements that are present.
     pub fn sides(&self) -> impl Iterator<Item = Measurement> {
         [self.out_of_place, self.in_place].into_iter().flatten()
@@ -94,7 +94,7 @@ pub struct Run {
     /// A rank was listed twice: the processes did not join into one communicator.
     pub separate: bool,
     /// Table rows, in the order printed.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SizeRow>,
     /// Number of wrong values given by the line `Out of bounds values`.
     pub out_of_bounds: Option<u64>,
     /// Line number and text of the first error message.
@@ -125,7 +125,7 @@ impl Run {
 
     /// Wrong elements of all rows. `None` if results were not checked or some counts are unreadable.
     pub fn wrong(&self) -> Option<u64> {
-        let counts = self.rows.iter().flat_map(Row::sides);
+        let counts = self.rows.iter().flat_map(SizeRow::sides);
         let counts = counts.filter_map(|side| side.wrong);
         // `Out of bounds values : 0 OK` is printed for unchecked results (`-c 0`) too.
         let counts_for = |wrong: &u64| *wrong > 0 || self.checked == Some(true);

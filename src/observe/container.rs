@@ -205,12 +205,12 @@ pub struct MasterFacts {
     /// Addresses that the name resolves to; absent if resolution was not attempted.
     pub addresses: Reading<Vec<IpAddr>>,
     /// Result of connecting to the port.
-    pub connection: Connection,
+    pub connection: Attempt,
 }
 
 /// Result of connecting to the master.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Connection {
+pub enum Attempt {
     /// No attempt was made.
     #[default]
     NotTried,

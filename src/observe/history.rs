@@ -46,7 +46,7 @@ pub struct History {
     /// Ports ever seen this boot.
     pub ports: BTreeMap<PortKey, PortHistory>,
     /// Devices ever seen this boot.
-    pub devices: BTreeMap<DeviceKey, SeenDevice>,
+    pub devices: BTreeMap<DeviceKey, DeviceHistory>,
     /// What those devices are, kept while they are gone.
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs ever seen this boot, by PCI address.
@@ -148,7 +148,7 @@ impl LastChange {
 
 /// A device seen this boot.
 #[derive(Debug, Clone, Default)]
-pub struct SeenDevice {
+pub struct DeviceHistory {
     /// When it appeared, or came back, if that was after the first enumeration.
     pub appeared: Option<Millis>,
     /// Device name when it was last seen; renames keep the key.
@@ -312,12 +312,12 @@ impl History {
             };
             self.devices.insert(
                 device.key.clone(),
-                SeenDevice {
+                DeviceHistory {
                     appeared,
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     main_function: device.function.is_whole(),
-                    ..SeenDevice::default()
+                    ..DeviceHistory::default()
                 },
             );
         }

@@ -46,7 +46,7 @@ pub struct PodFacts {
     /// Name of the pod.
     pub name: String,
     /// The job that it belongs to, if known.
-    pub job: Option<Job>,
+    pub job: Option<PodJob>,
     /// Whether the gang that it belongs to is meant to have more than one pod; `None` if unknown.
     pub gang: Option<bool>,
     /// Whether it shares the node's network namespace.
@@ -54,7 +54,7 @@ pub struct PodFacts {
     /// Whether it has ended: it holds neither GPUs nor devices any more.
     pub finished: bool,
     /// Its containers by name, native sidecars among them.
-    pub containers: BTreeMap<String, ContainerFacts>,
+    pub containers: BTreeMap<String, PodContainer>,
 }
 
 impl PodFacts {
@@ -66,7 +66,7 @@ impl PodFacts {
         };
         let containers = self.containers.iter().map(|(name, of)| {
             let rdma: usize = of.rdma.keys().map(|name| name.len() + 64).sum();
-            name.len() + 2 * size_of::<ContainerFacts>() + texts(&of.env) + rdma
+            name.len() + 2 * size_of::<PodContainer>() + texts(&of.env) + rdma
         });
         let names = self.uid.len() + self.namespace.len() + self.name.len();
         let job = self.job.as_ref();
@@ -77,14 +77,14 @@ impl PodFacts {
     /// Whether a container belongs to its spec and the pod asks for GPUs: what it logs is then that of
     /// a job, and not what anybody may print.
     pub fn is_job(&self, container: &str) -> bool {
-        let gpus = |of: &ContainerFacts| of.gpus > 0;
+        let gpus = |of: &PodContainer| of.gpus > 0;
         self.containers.contains_key(container) && self.containers.values().any(gpus)
     }
 }
 
 /// The workload that a pod belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Job {
+pub struct PodJob {
     /// `PyTorchJob`, `MPIJob`, `JobSet`, `LeaderWorkerSet`, `Volcano`, `Job`, `StatefulSet` …
     pub kind: String,
     /// Its name, in the pod's namespace.
@@ -93,7 +93,7 @@ pub struct Job {
 
 /// A container's requests, environment and state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ContainerFacts {
+pub struct PodContainer {
     /// Variables that steer NCCL and its plugins (`NCCL_*`, `FI_*`, `UCX_*`, `WORLD_SIZE` …) with a
     /// literal value in the manifest.
     pub env: BTreeMap<String, String>,
@@ -226,18 +226,18 @@ mod tests {
     #[test]
     fn memory_is_that_of_all_texts() {
         let text = |text: &str| text.to_string();
-        let of = ContainerFacts {
+        let of = PodContainer {
             env: ["A", "B", "C"]
                 .map(|name| (text(name), text("value")))
                 .into(),
             rdma: [(text("rdma/ib"), 8)].into(),
-            ..ContainerFacts::default()
+            ..PodContainer::default()
         };
         let facts = PodFacts {
             uid: text("12345"),
             namespace: text("team"),
             name: text("train-0"),
-            job: Some(Job {
+            job: Some(PodJob {
                 kind: text("Job"),
                 name: text("train"),
             }),
@@ -246,7 +246,7 @@ mod tests {
         };
         let names = 5 + 4 + 7 + 3 + 5 + 4;
         let env = 3 * (1 + 5) + 2 * 3 * size_of::<(String, String)>();
-        let container = 2 * size_of::<ContainerFacts>() + env + 7 + 64;
+        let container = 2 * size_of::<PodContainer>() + env + 7 + 64;
         assert_eq!(
             facts.held(),
             size_of::<PodFacts>() + names + container,

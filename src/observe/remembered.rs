@@ -47,7 +47,7 @@ pub struct Part {
 
 /// What is seen of a part now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observed {
     /// Port key or PCI address.
     pub part: String,
     /// Serial identity, empty if unknown.
@@ -72,7 +72,7 @@ impl Remembered {
     }
 
     /// Adds what is seen now. A value counts once it has stood for ten minutes.
-    pub fn learn(&mut self, machine: Option<String>, seen: Vec<Seen>, now: Millis) {
+    pub fn learn(&mut self, machine: Option<String>, seen: Vec<Observed>, now: Millis) {
         if machine.is_some() && self.machine != machine {
             if self.machine.is_some() {
                 self.parts.clear();
@@ -155,8 +155,8 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn rail(value: u64) -> Vec<Seen> {
-        vec![Seen {
+    fn rail(value: u64) -> Vec<Observed> {
+        vec![Observed {
             part: "0000:18:00.0/1".into(),
             identity: "guid".into(),
             name: "mlx5_0/1".into(),

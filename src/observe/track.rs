@@ -55,18 +55,18 @@ pub struct Track {
     previous: Option<Millis>,
     last_by: u64,
     rebased: bool,
-    steps: VecDeque<Step>,
+    steps: VecDeque<TrackStep>,
 }
 
 /// What a counter rose by between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Step {
+struct TrackStep {
     from: Millis,
     at: Millis,
     by: u64,
 }
 
-impl Step {
+impl TrackStep {
     /// What counts of it in a window that it ends in: of a rise over a gap in the samples that is longer than the
     /// window, the part that lies in it, rounded up.
     fn within(self, window: Window) -> u64 {
@@ -129,7 +129,7 @@ impl Track {
         self.last_by = by;
         if by > 0 {
             let from = last_at;
-            self.steps.push_back(Step { from, at, by });
+            self.steps.push_back(TrackStep { from, at, by });
             let keep_from = at.minus(KEEP);
             while (self.steps.front()).is_some_and(|step| step.at < keep_from) {
                 self.steps.pop_front();
@@ -148,7 +148,7 @@ impl Track {
     pub fn to_keep(&self) -> Option<Track> {
         let (at, _) = self.last?;
         let recent = self.steps.iter().filter(|step| at.since(step.at) < KEPT);
-        let mut steps: VecDeque<Step> = recent.copied().collect();
+        let mut steps: VecDeque<TrackStep> = recent.copied().collect();
         merge_oldest(&mut steps, MAX_KEPT);
         Some(Track {
             previous: Some(at),
@@ -218,7 +218,7 @@ impl Track {
 }
 
 /// Merges the oldest under the later moment, so that sums over long windows stay right.
-fn merge_oldest(steps: &mut VecDeque<Step>, most: usize) {
+fn merge_oldest(steps: &mut VecDeque<TrackStep>, most: usize) {
     while steps.len() > most {
         if let Some(oldest) = steps.pop_front()
             && let Some(next) = steps.front_mut()

@@ -155,7 +155,7 @@ pub struct GpuPod {
     /// Name; empty if unknown.
     pub name: String,
     /// What it is a part of.
-    pub job: Option<super::pod::Job>,
+    pub job: Option<super::pod::PodJob>,
     /// GPUs it was given or asks for.
     pub gpus: u64,
     /// Whether the API server says that it shares the node's network namespace; none: not told.

@@ -18,13 +18,13 @@ pub struct HistoryEntry {
     /// Monotonic time of the snapshot that showed the change.
     pub at: Millis,
     /// The verdict's or a finding's change.
-    pub change: Change,
+    pub change: VerdictChange,
 }
 
 /// Kinds of change, as `/report` lists them under `events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Change {
+pub enum VerdictChange {
     /// The node's verdict went from one state to another.
     State {
         /// State before the change.
@@ -38,7 +38,7 @@ pub enum Change {
     Raised {
         /// Check, subject and reason of the finding.
         #[serde(flatten)]
-        what: What,
+        what: ChangeKind,
         /// The finding's message when it was raised.
         message: String,
     },
@@ -46,7 +46,7 @@ pub enum Change {
     Cleared {
         /// Check, subject and reason of the finding that cleared.
         #[serde(flatten)]
-        what: What,
+        what: ChangeKind,
         /// How long it stood.
         #[serde(rename = "stood_seconds", serialize_with = "seconds")]
         stood: Duration,
@@ -55,7 +55,7 @@ pub enum Change {
 
 /// A finding in few words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct What {
+pub struct ChangeKind {
     /// The check's id.
     pub check: &'static str,
     /// Display name of the subject, such as `mlx5_3/1`.
@@ -78,7 +78,7 @@ pub struct VerdictHistory {
     entries: Arc<[HistoryEntry]>,
     state: Option<State>,
     /// By [`Finding::id`].
-    standing: BTreeMap<String, (What, Millis)>,
+    standing: BTreeMap<String, (ChangeKind, Millis)>,
 }
 
 impl VerdictHistory {
@@ -95,7 +95,7 @@ impl VerdictHistory {
         let mut standing = BTreeMap::new();
         for finding in findings {
             let id = finding.id();
-            let what = What {
+            let what = ChangeKind {
                 check: finding.check,
                 subject: finding.subject.clone(),
                 reason: finding.reason,
@@ -104,7 +104,7 @@ impl VerdictHistory {
             };
             let known = self.standing.remove(&id);
             if known.is_none_or(|(known, _)| known.status != what.status) {
-                new.push(Change::Raised {
+                new.push(VerdictChange::Raised {
                     what: what.clone(),
                     message: finding.message.clone(),
                 });
@@ -112,7 +112,7 @@ impl VerdictHistory {
             standing.insert(id, (what, finding.since));
         }
         for (what, since) in std::mem::replace(&mut self.standing, standing).into_values() {
-            new.push(Change::Cleared {
+            new.push(VerdictChange::Cleared {
                 what,
                 stood: now.since(since),
             });
@@ -120,7 +120,7 @@ impl VerdictHistory {
         if let Some(from) = self.state.replace(state)
             && from != state
         {
-            new.push(Change::State {
+            new.push(VerdictChange::State {
                 from,
                 to: state,
                 reasons: reasons.to_vec(),
@@ -174,11 +174,13 @@ mod tests {
         let entries = history.entries();
         let told = entries.iter().map(|entry| {
             let change = match &entry.change {
-                Change::State { from, to, reasons } => {
+                VerdictChange::State { from, to, reasons } => {
                     format!("{} -> {} {reasons:?}", from.as_str(), to.as_str())
                 }
-                Change::Raised { what, .. } => format!("+ {} {:?}", what.subject, what.status),
-                Change::Cleared { what, stood } => {
+                VerdictChange::Raised { what, .. } => {
+                    format!("+ {} {:?}", what.subject, what.status)
+                }
+                VerdictChange::Cleared { what, stood } => {
                     format!("- {} after {}", what.subject, stood.as_secs())
                 }
             };

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// Type of the family, as `# TYPE` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MetricKind {
     /// Only rises, but for resets.
     Counter,
     /// A value that rises and falls.
@@ -37,7 +37,7 @@ pub struct Family {
     pub help: &'static str,
     /// Type of the family, as `# TYPE` prints it.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Label names in the order of their values.
     #[serde(borrow, default)]
     pub labels: Vec<&'static str>,

@@ -89,7 +89,7 @@ pub type Answer = Response<Full<Bytes>>;
 
 /// The peer of a connection.
 #[derive(Debug)]
-pub struct Client {
+pub struct Peer {
     /// The address that it connects from.
     pub address: IpAddr,
     /// The certificate chain that it presented, if any.
@@ -99,7 +99,7 @@ pub struct Client {
 /// What a server answers, and how it is guarded.
 pub trait Answers: Send + Sync + 'static {
     /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
-    fn answer(&self, request: &Request<Incoming>, client: &Client) -> Answer;
+    fn answer(&self, request: &Request<Incoming>, client: &Peer) -> Answer;
     /// Bounds on what clients can take.
     fn limits(&self) -> Limits;
     /// TLS and who may ask, as of now; by default everybody, over plain HTTP.
@@ -129,7 +129,7 @@ pub struct ServeState<S> {
 }
 
 impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
-    fn answer(&self, request: &Request<Incoming>, client: &Client) -> Answer {
+    fn answer(&self, request: &Request<Incoming>, client: &Peer) -> Answer {
         let path = request.uri().path();
         let route = match path {
             "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
@@ -204,7 +204,7 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
         &self,
         route: &str,
         request: &Request<Incoming>,
-        client: &Client,
+        client: &Peer,
         access: &Access,
     ) -> Option<Answer> {
         let (uri, headers) = (request.uri(), request.headers());
@@ -219,7 +219,7 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
     }
 
     /// The latest report, as far as it is the client's business.
-    fn report_for(&self, route: &str, client: &Client, access: &Access) -> Arc<Report> {
+    fn report_for(&self, route: &str, client: &Peer, access: &Access) -> Arc<Report> {
         let report = Arc::clone(&self.reports.borrow());
         let trusted = access.is_guarded() || client.address.is_loopback();
         match route {
@@ -397,7 +397,7 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
             tracing::debug!(%error, "time for writes to a connection could not be bounded");
         }
         let chain = Vec::new();
-        let mut client = Client { address, chain };
+        let mut client = Peer { address, chain };
         let Some(config) = self.state.access().tls else {
             return self.requests(stream, client).await;
         };
@@ -416,7 +416,7 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
     async fn requests(
         mut self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        client: Client,
+        client: Peer,
     ) {
         let (state, answering, tick) = (&*self.state, &self.answering, &self.tick);
         let limits = state.limits();

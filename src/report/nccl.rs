@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// One log and the verdict on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Input {
+pub struct NcclInput {
     /// Name of the file; `-` for standard input.
     pub name: String,
     /// What the log shows about the network it used.
@@ -16,13 +16,13 @@ pub struct Input {
 }
 
 /// `selvage nccl -o json`: one object, one line.
-pub fn json(inputs: &[Input]) -> String {
+pub fn json(inputs: &[NcclInput]) -> String {
     let document = object! { schema: "selvage.dev/nccl/v1", inputs: inputs, };
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
 /// The same verdicts as text for a terminal.
-pub fn text(inputs: &[Input], style: Style) -> String {
+pub fn text(inputs: &[NcclInput], style: Style) -> String {
     let mut page = Page::new(style, 160);
     for (at, input) in inputs.iter().enumerate() {
         if at > 0 {
@@ -33,7 +33,7 @@ pub fn text(inputs: &[Input], style: Style) -> String {
     page.out
 }
 
-fn one(page: &mut Page, input: &Input) {
+fn one(page: &mut Page, input: &NcclInput) {
     let verdict = &input.verdict;
     let (colour, word) = match verdict.tcp_fallback {
         Fallback::Yes => (Colour::Red, "TCP FALLBACK"),
@@ -96,7 +96,7 @@ mod tests {
         let log = NcclLog::new(Limits::FILE);
         let mut verdict = judge(&log, &JobContext::default());
         verdict.summary = "a\u{1b}[31mb".into();
-        let input = Input {
+        let input = NcclInput {
             name: "x\u{1b}]0;y".into(),
             verdict,
         };

@@ -15,11 +15,11 @@ mod text;
 mod topology_layout;
 
 use super::{ClusterStatus, Report, State, nccl, port_view, runbooks};
-use crate::check::job_verdicts::Via;
+use crate::check::job_verdicts::VerdictSource;
 use crate::readiness;
-use crate::readiness::history::Change;
+use crate::readiness::history::VerdictChange;
 use askama::Template;
-use context::{Context, MAX_ROWS};
+use context::{MAX_ROWS, PageContext};
 use severity_icon::Severity;
 use std::time::Duration;
 use topology_layout::Above;
@@ -51,19 +51,19 @@ pub fn refresh_seconds(report: &Report) -> u8 {
 /// An icon's shape, of a different outline for each severity.
 #[derive(Template)]
 #[template(path = "shape.html")]
-struct Shape(Severity);
+struct PageShape(Severity);
 
 impl Severity {
-    fn shape(self) -> Shape {
-        Shape(self)
+    fn shape(self) -> PageShape {
+        PageShape(self)
     }
 }
 
 /// The whole document.
 #[derive(Template)]
 #[template(path = "page.html")]
-struct Page<'a> {
-    page: Context<'a>,
+struct NodePage<'a> {
+    page: PageContext<'a>,
     refresh: Refresh,
     /// Severity that the icon in the browser's tab shows.
     severity: Severity,
@@ -73,12 +73,12 @@ struct Page<'a> {
 /// The sections in their order, each with the bytes that it may take.
 macro_rules! sections {
     ($($path:literal $bytes:literal)*) => {
-        fn sections(page: Context<'_>) -> Vec<String> {
+        fn sections(page: PageContext<'_>) -> Vec<String> {
             vec![$({
                 #[derive(Template)]
                 #[template(path = $path)]
                 struct Section<'a> {
-                    page: Context<'a>,
+                    page: PageContext<'a>,
                 }
                 page.fit($bytes, |page| Section { page })
             }),*]
@@ -102,13 +102,13 @@ sections! {
 /// HTML of the page.
 pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh) -> String {
     let layout = topology_layout::of(report);
-    let page = Context {
+    let page = PageContext {
         report,
         cluster,
         layout: &layout,
         limit: MAX_ROWS,
     };
-    let document = Page {
+    let document = NodePage {
         page,
         refresh,
         severity: Severity::of_state(&report.state),

@@ -120,7 +120,7 @@ pub fn fabric_note(report: &Report, ports: usize, rails: usize) -> Option<&'stat
 
 /// All subjects of one source folded into one answer.
 #[derive(Debug, Clone, Default)]
-pub struct Source<'a> {
+pub struct FactSource<'a> {
     /// Number of subjects.
     pub subjects: usize,
     /// Subjects that this kernel does not have.
@@ -139,7 +139,7 @@ pub struct Source<'a> {
     pub detail: Option<&'a str>,
 }
 
-impl Source<'_> {
+impl FactSource<'_> {
     /// Whether this kernel lacks the source: it is then neither up nor down.
     pub fn is_absent(&self) -> bool {
         self.absent == self.subjects
@@ -152,8 +152,8 @@ impl Source<'_> {
 }
 
 /// Sources by name.
-pub fn sources(report: &Report) -> BTreeMap<&str, Source<'_>> {
-    let mut sources: BTreeMap<&str, Source<'_>> = BTreeMap::new();
+pub fn sources(report: &Report) -> BTreeMap<&str, FactSource<'_>> {
+    let mut sources: BTreeMap<&str, FactSource<'_>> = BTreeMap::new();
     for health in report.snapshot.sources.values() {
         let source = sources.entry(&health.source).or_default();
         source.subjects += 1;

@@ -3,7 +3,7 @@
 
 use super::{Jobs, Report};
 use crate::check::{Check, ReasonDoc, nccl_jobs, nccl_suspect};
-use crate::readiness::history::Change;
+use crate::readiness::history::VerdictChange;
 use std::sync::Arc;
 
 /// The checks whose findings name pods or quote their logs.
@@ -36,11 +36,12 @@ impl Report {
         }
         let mut history = report.history.to_vec();
         for entry in &mut history {
-            if let Change::Raised { what, .. } | Change::Cleared { what, .. } = &mut entry.change
+            if let VerdictChange::Raised { what, .. } | VerdictChange::Cleared { what, .. } =
+                &mut entry.change
                 && let Some(doc) = of_pods(what.check, what.reason)
             {
                 conceal(&mut what.subject);
-                if let Change::Raised { message, .. } = &mut entry.change {
+                if let VerdictChange::Raised { message, .. } = &mut entry.change {
                     message.clone_from(&doc.meaning);
                 }
             }

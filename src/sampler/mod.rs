@@ -15,7 +15,7 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
 use schedule::{Began, Pace, Schedule, Subject};
-use sources::{Inventory, Manner, Reader, SOURCES, Sample, Scope, Source};
+use sources::{Inventory, Manner, SOURCES, Sample, Scope, Source, SourceReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub enum News {
 struct Done {
     subject: Subject,
     began: Began,
-    reader: Reader,
+    reader: SourceReader,
     sample: Sample,
     took: Duration,
 }
@@ -57,7 +57,7 @@ pub struct Sampler {
     clock: Clock,
     schedule: Schedule,
     /// Every subject's reader, unless it is out on a read.
-    readers: BTreeMap<Subject, Option<Reader>>,
+    readers: BTreeMap<Subject, Option<SourceReader>>,
     snapshot: Snapshot,
     /// Ports whose PMA counters must not be opened.
     restricted: BTreeSet<PortKey>,
@@ -228,7 +228,7 @@ impl Sampler {
     }
 
     /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
-    fn work(&mut self, subject: Subject) -> Option<pool::Job<Done>> {
+    fn work(&mut self, subject: Subject) -> Option<pool::ReadJob<Done>> {
         let mut reader = self.readers.get_mut(&subject)?.take()?;
         let began = Arc::clone(self.schedule.began(&subject)?);
         let host = Arc::clone(&self.host);
@@ -248,7 +248,7 @@ impl Sampler {
                 took: start.elapsed(),
             }
         };
-        Some(pool::Job {
+        Some(pool::ReadJob {
             urgent,
             vital,
             work: Box::new(work),

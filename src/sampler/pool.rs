@@ -31,7 +31,7 @@ pub const NEW_WORKER_AFTER: Duration = Duration::from_millis(20);
 const BATCH: Duration = Duration::from_millis(50);
 
 /// A read to be run, with its priority.
-pub struct Job<R> {
+pub struct ReadJob<R> {
     /// Goes before jobs that are not urgent.
     pub urgent: bool,
     /// Goes before other jobs of the same urgency, and may use the workers kept in reserve.
@@ -42,20 +42,20 @@ pub struct Job<R> {
 
 /// Jobs that wait, run and have ended.
 pub struct Pool<R> {
-    shared: Arc<Shared<R>>,
+    shared: Arc<PoolInner<R>>,
     attend: Option<Millis>,
 }
 
-struct Shared<R> {
-    state: Mutex<State<R>>,
+struct PoolInner<R> {
+    state: Mutex<PoolQueue<R>>,
     news: Notify,
     /// Wakes the worker that is idle.
     work: Condvar,
 }
 
-struct State<R> {
+struct PoolQueue<R> {
     /// By rank (urgent first, then vital) and order of submission.
-    queue: BTreeMap<(bool, bool, u64), Job<R>>,
+    queue: BTreeMap<(bool, bool, u64), ReadJob<R>>,
     submitted: u64,
     done: Vec<R>,
     /// An urgent job is among those done.
@@ -69,11 +69,11 @@ struct State<R> {
     closed: bool,
 }
 
-impl<R> State<R> {
+impl<R> PoolQueue<R> {
     /// Rank of the job that a free worker would take now.
     fn next(&self) -> Option<(bool, bool, u64)> {
         let full = self.others >= MAX_OTHERS;
-        let may = |(_, job): &(&(bool, bool, u64), &Job<R>)| job.vital || !full;
+        let may = |(_, job): &(&(bool, bool, u64), &ReadJob<R>)| job.vital || !full;
         self.queue.iter().find(may).map(|(rank, _)| *rank)
     }
 }
@@ -82,8 +82,8 @@ impl<R> Default for Pool<R> {
     /// A pool without workers; the first job starts the first one.
     fn default() -> Self {
         Pool {
-            shared: Arc::new(Shared {
-                state: Mutex::new(State {
+            shared: Arc::new(PoolInner {
+                state: Mutex::new(PoolQueue {
                     queue: BTreeMap::new(),
                     submitted: 0,
                     done: Vec::new(),
@@ -104,7 +104,7 @@ impl<R> Default for Pool<R> {
 impl<R: Send + 'static> Pool<R> {
     /// Queues jobs and wakes the idle worker. Where all are busy, or hang, one is started for urgent jobs; others
     /// wait for [`Pool::attend`].
-    pub fn submit(&mut self, now: Millis, jobs: impl IntoIterator<Item = Job<R>>) {
+    pub fn submit(&mut self, now: Millis, jobs: impl IntoIterator<Item = ReadJob<R>>) {
         let mut state = lock(&self.shared.state);
         for job in jobs {
             state.submitted += 1;
@@ -173,7 +173,7 @@ impl<R: Send + 'static> Pool<R> {
         std::mem::take(&mut state.done)
     }
 
-    fn start_workers(&self, state: &mut State<R>, more: usize) {
+    fn start_workers(&self, state: &mut PoolQueue<R>, more: usize) {
         for _ in 0..more {
             let shared = Arc::clone(&self.shared);
             // Under PID pressure, the next attention tries again.
@@ -194,7 +194,7 @@ impl<R> Drop for Pool<R> {
 }
 
 /// Runs jobs until none is left that this worker may take and another one waits for more.
-fn work<R>(shared: &Shared<R>) {
+fn work<R>(shared: &PoolInner<R>) {
     let mut state = lock(&shared.state);
     loop {
         let Some(job) = state.next().and_then(|rank| state.queue.remove(&rank)) else {
@@ -202,7 +202,7 @@ fn work<R>(shared: &Shared<R>) {
                 break;
             }
             state.idle = true;
-            let nothing_to_do = |state: &mut State<R>| !state.closed && state.next().is_none();
+            let nothing_to_do = |state: &mut PoolQueue<R>| !state.closed && state.next().is_none();
             let woken = shared.work.wait_while(state, nothing_to_do);
             state = woken.unwrap_or_else(PoisonError::into_inner);
             state.idle = false;

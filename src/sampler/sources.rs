@@ -74,7 +74,7 @@ pub struct Source {
 }
 
 /// A blocking read of one subject. Each owns its sockets, so that a hung read holds up no other.
-pub type Reader = Box<dyn FnMut(&Host) -> Sample + Send>;
+pub type SourceReader = Box<dyn FnMut(&Host) -> Sample + Send>;
 
 /// What one read gave: how it went, and what merges its facts into the snapshot. Facts that could
 /// not be read at all leave the last ones where they are: their age and the source's health show it.
@@ -126,7 +126,7 @@ pub struct Inventory<'a> {
 }
 
 type Interval = fn(&Intervals) -> Span;
-type MakeReader = fn(&Inventory<'_>, &str) -> Option<Reader>;
+type MakeReader = fn(&Inventory<'_>, &str) -> Option<SourceReader>;
 
 const fn row(
     name: &'static str,
@@ -236,7 +236,7 @@ fn client_for(host: &Host, device: &RdmaDevice, netlink: bool) -> Option<(rdma::
     Some((client??, index))
 }
 
-fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
     let netlink = inventory.config.uses_netlink();
     let mut managers = BTreeMap::new();
     Some(Box::new(move |host| {
@@ -315,7 +315,7 @@ fn keep_missing_uverbs(devices: &mut [RdmaDevice], before: &[RdmaDevice]) {
     }
 }
 
-fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<SourceReader> {
     let device = device_of(inventory, key)?.clone();
     if device.is_gvnic() {
         return Some(Box::new(move |host| {
@@ -358,7 +358,7 @@ fn link_sample(ports: Vec<(PortKey, LinkFacts)>) -> Sample {
     })
 }
 
-fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<SourceReader> {
     // A gVNIC's counters are its interface's; each read of an NVSwitch manager's is an error in the
     // kernel log.
     let device = device_of(inventory, key)?;
@@ -431,7 +431,7 @@ fn netlink_counters(
     hardware
 }
 
-fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<SourceReader> {
     let device = device_of(inventory, key).filter(|device| !device.is_gvnic())?;
     let device = device.clone();
     Some(Box::new(move |host| {
@@ -456,7 +456,7 @@ fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     }))
 }
 
-fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<SourceReader> {
     let name = name.to_string();
     let mut routes_in = 0;
     let mut last = netdev::Last::default();
@@ -496,7 +496,7 @@ fn of_interface<T: PartialEq + Send + Sync + 'static>(
     read: fn(&Host, &str) -> Reading<T>,
     field: fn(&mut Snapshot) -> &mut ByKey<String, Reading<T>>,
     alike: fn(&Reading<T>, &Reading<T>) -> bool,
-) -> Option<Reader> {
+) -> Option<SourceReader> {
     let name = name.to_string();
     Some(Box::new(move |host| {
         let facts = read(host, &name);
@@ -509,7 +509,7 @@ fn of_interface<T: PartialEq + Send + Sync + 'static>(
     }))
 }
 
-fn dcb_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+fn dcb_reader(_: &Inventory<'_>, name: &str) -> Option<SourceReader> {
     let read = |host: &Host, name: &str| match host.is_live() {
         true => dcb::read(name),
         false => replay::dcb(host, name),
@@ -517,7 +517,7 @@ fn dcb_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     of_interface(name, read, |snapshot| &mut snapshot.dcb, PartialEq::eq)
 }
 
-fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<SourceReader> {
     let read = |host: &Host, name: &str| match host.is_live() {
         true => ethtool::read(name),
         false => replay::ethtool(host, name),
@@ -529,11 +529,11 @@ fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     of_interface(name, read, |snapshot| &mut snapshot.ethtool, alike)
 }
 
-fn vfs_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+fn vfs_reader(_: &Inventory<'_>, name: &str) -> Option<SourceReader> {
     of_interface(name, vf::links, |all| &mut all.vf_links, PartialEq::eq)
 }
 
-fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
     let names = inventory.netdevs.clone();
     if names.is_empty() {
         return None;
@@ -557,7 +557,7 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
-fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
     let names = inventory.netdevs.clone();
     if !inventory.config.agent.lldp || names.is_empty() {
         return None;
@@ -590,7 +590,7 @@ fn lldp_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
-fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<SourceReader> {
     let device = device_of(inventory, key)?.clone();
     let mut layers = device.ports.iter().map(|port| port.link_layer);
     // A virtual function of this host is not a rail.
@@ -615,7 +615,7 @@ fn umad_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     }))
 }
 
-fn gpu_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
+fn gpu_reader(_: &Inventory<'_>, _: &str) -> Option<SourceReader> {
     Some(Box::new(|host| {
         let facts = gpudirect::read(host);
         Sample::of(ended(&facts.modules), move |snapshot, at| {
@@ -625,7 +625,7 @@ fn gpu_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
     }))
 }
 
-fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
     let rdma: BTreeSet<Bdf> = inventory.devices.iter().filter_map(|d| d.pci).collect();
     let rdma: Vec<Bdf> = rdma.into_iter().collect();
     Some(Box::new(move |host| {

@@ -13,7 +13,7 @@ use crate::units::Span;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use files::Files;
-use serve::Page;
+use serve::SidecarPage;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ const GONE: Duration = Duration::from_secs(10);
 
 /// Settings from the command line and the environment, in the words of `--help`.
 #[derive(Debug, Args)]
-pub struct Settings {
+pub struct SidecarSettings {
     /// Directory of NCCL_DEBUG_FILE: HOST.PID.log, or CONTAINER.HOST.PID.log
     #[arg(long, env = "SELVAGE_SIDECAR_DIR", value_name = "DIR")]
     #[arg(default_value = "/var/log/nccl")]
@@ -76,12 +76,12 @@ pub struct Settings {
 /// # Errors
 /// The address is not available, or standard output is closed.
 pub async fn run(
-    settings: Settings,
+    settings: SidecarSettings,
     listen: Option<Vec<SocketAddr>>,
     mut out: impl Write + Send + 'static,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let (page_tx, page_rx) = watch::channel(Arc::new(Page::default()));
+    let (page_tx, page_rx) = watch::channel(Arc::new(SidecarPage::default()));
     if let Some(addresses) = listen {
         let bound = TcpListener::bind(addresses.as_slice()).await;
         let listener = bound.map_err(|error| {
@@ -96,7 +96,7 @@ pub async fn run(
         let mut sidecar = Sidecar {
             files: Files::new(&settings.dir, &settings.container),
             printed: BTreeMap::new(),
-            page: Page::default(),
+            page: SidecarPage::default(),
             last_seen: None,
             settings,
         };
@@ -123,12 +123,12 @@ pub async fn run(
 }
 
 struct Sidecar {
-    settings: Settings,
+    settings: SidecarSettings,
     files: Files,
     /// The last verdict printed about each container, and when.
     printed: BTreeMap<String, (NcclVerdict, Instant)>,
     /// Current state: lines about counts alone wait, metrics do not.
-    page: Page,
+    page: SidecarPage,
     /// When a process of the job was last seen.
     last_seen: Option<Instant>,
 }

@@ -3,7 +3,7 @@
 use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::Detail;
-use crate::report::http::{self, Answer, Answers, Client, Limits, exposition};
+use crate::report::http::{self, Answer, Answers, Limits, Peer, exposition};
 use crate::report::metrics::{self, Exposition, nccl, series};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 /// The state that is served.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Page {
+pub(super) struct SidecarPage {
     /// Labels, empty where the environment does not set them, with each container's verdict.
     pub(super) containers: BTreeMap<ContainerKey, NcclVerdict>,
     /// Bytes of log files read.
@@ -23,7 +23,7 @@ pub(super) struct Page {
     pub(super) fault: Option<String>,
 }
 
-impl Page {
+impl SidecarPage {
     fn metrics(&self) -> String {
         let mut out = Exposition::new(Detail::Default);
         for (key, verdict) in &self.containers {
@@ -39,8 +39,8 @@ impl Page {
     }
 }
 
-impl Answers for watch::Receiver<Arc<Page>> {
-    fn answer(&self, request: &Request<Incoming>, _: &Client) -> Answer {
+impl Answers for watch::Receiver<Arc<SidecarPage>> {
+    fn answer(&self, request: &Request<Incoming>, _: &Peer) -> Answer {
         if let Some(refusal) = http::not_a_read(request.method()) {
             return refusal;
         }
@@ -63,7 +63,7 @@ impl Answers for watch::Receiver<Arc<Page>> {
 }
 
 /// Serves for as long as the runtime lives.
-pub(super) fn start(listener: TcpListener, page: watch::Receiver<Arc<Page>>) {
+pub(super) fn start(listener: TcpListener, page: watch::Receiver<Arc<SidecarPage>>) {
     let serving = http::serve(listener, Arc::new(page), std::future::pending());
     tokio::spawn(serving);
 }

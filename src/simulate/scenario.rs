@@ -4,7 +4,7 @@ use super::event::Event;
 use super::nccl::Gang;
 use super::spec::ProcessSpec;
 use crate::data_files::embedded;
-use crate::observe::pod::{self, ContainerFacts, PodFacts};
+use crate::observe::pod::{self, PodContainer, PodFacts};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ pub struct Scenario {
     pub before: Vec<Event>,
     /// What happens when, in any order.
     pub steps: Vec<Step>,
-    jobs: Vec<Job>,
+    jobs: Vec<PodJob>,
 }
 
 /// Events and when they happen: once, again and again, or both.
@@ -78,7 +78,7 @@ pub struct Step {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Job {
+struct PodJob {
     at: f64,
     until: Option<f64>,
     namespace: String,
@@ -86,7 +86,7 @@ struct Job {
     pod: String,
     /// UID of the pod.
     uid: String,
-    job: Option<pod::Job>,
+    job: Option<pod::PodJob>,
     /// The node's place in the gang.
     index: u32,
     /// RDMA devices requested, by resource.
@@ -125,18 +125,18 @@ fn named(mut fleet: Vec<Scenario>) -> Vec<Scenario> {
             scenario.load = 40 + (n * 17) % 40;
         }
         let jobs = std::mem::take(&mut scenario.jobs);
-        scenario.steps.extend(jobs.iter().flat_map(Job::steps));
+        scenario.steps.extend(jobs.iter().flat_map(PodJob::steps));
     }
     fleet
 }
 
-impl Job {
+impl PodJob {
     fn pod(&self, gang: &Gang) -> PodFacts {
-        let trainer = ContainerFacts {
+        let trainer = PodContainer {
             env: self.env.clone(),
             gpus: gang.ranks.into(),
             rdma: self.rdma.clone(),
-            ..ContainerFacts::default()
+            ..PodContainer::default()
         };
         PodFacts {
             uid: self.uid.clone(),

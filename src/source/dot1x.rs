@@ -11,7 +11,7 @@ mod socket;
 use crate::host::Host;
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::reading::Reading;
-use socket::{Directory, WAITS};
+use socket::{SupplicantDirectory, WAITS};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the sockets are.
@@ -31,7 +31,7 @@ pub fn read(
     host: &Host,
     names: &BTreeSet<String>,
 ) -> Reading<BTreeMap<String, Reading<Dot1xFacts>>> {
-    let directory = match Directory::open(host) {
+    let directory = match SupplicantDirectory::open(host) {
         Ok(directory) => directory,
         Err(why) => return why.map(|_| BTreeMap::new()),
     };

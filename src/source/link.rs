@@ -15,12 +15,12 @@ use crate::source::{parse, tree};
 /// Reads the ports of one device again and again.
 #[derive(Debug)]
 pub struct LinkReader {
-    ports: Vec<PortReader>,
+    ports: Vec<LinkPortReader>,
     rate_every: u32,
 }
 
 #[derive(Debug)]
-struct PortReader {
+struct LinkPortReader {
     number: u32,
     layer: LinkLayer,
     dir: tree::Directory,
@@ -33,7 +33,7 @@ impl LinkReader {
     /// A reader of all ports of `device`. The rate is read when the state changed, and every
     /// `rate_every`-th time (0 and 1: every time).
     pub fn new(device: &RdmaDevice, rate_every: u32) -> Self {
-        let port = |port: &RdmaPort| PortReader {
+        let port = |port: &RdmaPort| LinkPortReader {
             number: port.number,
             layer: port.link_layer,
             dir: tree::Directory::new(port_dir(&device.name, port.number)),
@@ -50,7 +50,7 @@ impl LinkReader {
     /// from files.
     pub fn read(&mut self, host: &Host, known: &[NlPort]) -> Vec<(u32, LinkFacts)> {
         let rate_every = self.rate_every;
-        let read = |port: &mut PortReader| {
+        let read = |port: &mut LinkPortReader| {
             let known = known.iter().find(|known| known.port == port.number);
             (port.number, port.read(host, known, rate_every))
         };
@@ -58,7 +58,7 @@ impl LinkReader {
     }
 }
 
-impl PortReader {
+impl LinkPortReader {
     fn read(&mut self, host: &Host, known: Option<&NlPort>, rate_every: u32) -> LinkFacts {
         self.dir.begin(host);
         let (state, phys_state, via) = match known {

@@ -89,7 +89,7 @@ pub fn may_open(divisor: u64, most: usize) -> usize {
 }
 
 /// Device, inode and moment of the last change of a directory.
-type Identity = (u64, u64, i64, i64);
+type DirectoryId = (u64, u64, i64, i64);
 
 /// A directory whose files are read again and again: its names are listed and its files opened once.
 ///
@@ -99,7 +99,7 @@ type Identity = (u64, u64, i64, i64);
 #[derive(Debug, Default)]
 pub struct Directory {
     path: PathBuf,
-    identity: Option<Identity>,
+    identity: Option<DirectoryId>,
     names: Option<Vec<String>>,
     files: BTreeMap<String, (File, Arc<()>)>,
 }
@@ -178,7 +178,7 @@ impl Directory {
 
 /// What a directory is now; none of one that changed within the present tick of the clock that stamps
 /// it, since a later change could leave the same stamp.
-fn identity(meta: &Metadata) -> Option<Identity> {
+fn identity(meta: &Metadata) -> Option<DirectoryId> {
     let now = clock_gettime(ClockId::CLOCK_REALTIME_COARSE).ok()?;
     let changed = (meta.mtime(), meta.mtime_nsec());
     let settled = changed < (now.tv_sec(), now.tv_nsec());

@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::atomic::AtomicUsize;
 
-const ROW: Row = Row::new("row", 10, true);
+const ROW: TaskSpec = TaskSpec::new("row", 10, true);
 
 /// What a task does each time it is started.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,7 @@ enum Play {
     Hangs,
 }
 
-fn play(supervisor: &Supervisor, row: Row, script: &'static [Play]) {
+fn play(supervisor: &Supervisor, row: TaskSpec, script: &'static [Play]) {
     let starts = AtomicUsize::new(0);
     supervisor.task(row, move |task| {
         let start = starts.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ async fn panics_that_lie_far_apart_do_not_end_the_process() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_task_is_not_up_and_then_unhealthy_where_a_restart_helps() {
-    let disk = Row::new("disk", 10, false);
+    let disk = TaskSpec::new("disk", 10, false);
     let supervisor = Supervisor::new(Duration::from_secs(5));
     play(&supervisor, ROW, &[Play::Hangs]);
     play(&supervisor, disk, &[Play::Hangs]);
@@ -128,7 +128,7 @@ async fn tasks_of_one_name_are_shown_as_one() {
     let supervisor = Supervisor::new(Duration::from_secs(5));
     play(&supervisor, ROW, &[Play::Panics, Play::Runs]);
     play(&supervisor, ROW, &[Play::Panics, Play::Runs]);
-    let status = |up, panics| Status {
+    let status = |up, panics| TaskStatus {
         name: ROW.name,
         up,
         panics,

@@ -70,7 +70,7 @@ pub(crate) fn gpu_pods(
 }
 
 /// Traffic by the UID of pods.
-type Pods = BTreeMap<String, PodTraffic>;
+type TrafficByPod = BTreeMap<String, PodTraffic>;
 
 /// State from one look to the next.
 #[derive(Debug, Default)]
@@ -192,7 +192,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
     fn queue_pairs(
         &mut self,
         host: &Host,
-        pods: &mut Pods,
+        pods: &mut TrafficByPod,
         threshold: u64,
         now: Millis,
     ) -> NodeRdma {
@@ -229,7 +229,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
         }
     }
 
-    fn rdma_rates(&mut self, host: &Host, pods: &mut Pods, now: Millis) {
+    fn rdma_rates(&mut self, host: &Host, pods: &mut TrafficByPod, now: Millis) {
         let owned = pods.values().filter_map(|pod| match &pod.qps {
             PodQps::Known(owned) => Some(&owned.devices),
             _ => None,

@@ -4,12 +4,12 @@ use crate::host::Host;
 use crate::observe::snapshot::NetnsMode;
 use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
-use crate::source::netlink::{Answer, NetlinkError};
+use crate::source::netlink::{NetlinkError, Reply};
 use crate::source::replay::{self, DeviceQueuePairs, QueuePairs};
 
 /// One device, with the numbers that cost no firmware command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Device {
+pub(crate) struct Owned {
     /// Index, for this look only.
     pub index: u32,
     /// Name of the device.
@@ -22,7 +22,7 @@ pub(crate) struct Device {
     pub contexts: Option<u64>,
 }
 
-impl Device {
+impl Owned {
     /// Whether a process may own one of its queue pairs.
     pub(super) fn has_users(&self) -> bool {
         self.qps > 0 && self.contexts != Some(0)
@@ -33,9 +33,9 @@ impl Device {
 pub(crate) trait RdmaView {
     /// Visible devices with their numbers, and whether others may be hidden in other network namespaces;
     /// `None` if this kernel has no such mode (before 5.2). Or why they are unknown.
-    fn devices(&mut self) -> Result<(Vec<Device>, Option<bool>), String>;
+    fn devices(&mut self) -> Result<(Vec<Owned>, Option<bool>), String>;
     /// Every queue pair of a device; or why they cannot be listed.
-    fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String>;
+    fn queue_pairs(&mut self, device: &Owned) -> Result<Vec<QueuePair>, String>;
 }
 
 /// Reads queue pairs by RDMA netlink.
@@ -53,7 +53,7 @@ impl Netlink {
         Netlink { client: None, tree }
     }
 
-    fn client(&mut self) -> Answer<&mut Client> {
+    fn client(&mut self) -> Reply<&mut Client> {
         if self.tree.is_some() {
             return Err(NetlinkError::NotAvailable);
         }
@@ -68,7 +68,7 @@ impl Netlink {
     }
 
     /// After a failure the socket may hold the rest of an answer: the next request gets a new one.
-    fn asked<T>(&mut self, what: &str, got: Answer<T>) -> Result<T, String> {
+    fn asked<T>(&mut self, what: &str, got: Reply<T>) -> Result<T, String> {
         got.map_err(|error| {
             self.client = None;
             format!("{what}: {error}")
@@ -77,7 +77,7 @@ impl Netlink {
 }
 
 impl RdmaView for Netlink {
-    fn devices(&mut self) -> Result<(Vec<Device>, Option<bool>), String> {
+    fn devices(&mut self) -> Result<(Vec<Owned>, Option<bool>), String> {
         if let Some(recorded) = self.recorded() {
             return Ok((recorded_devices(&recorded), recorded.exclusive));
         }
@@ -96,7 +96,7 @@ impl RdmaView for Netlink {
                     Err(NetlinkError::Gone) => continue,
                     Err(error) => return Err(error),
                 };
-                all.push(Device {
+                all.push(Owned {
                     index: device.index,
                     name: device.name,
                     ports: device.ports,
@@ -114,7 +114,7 @@ impl RdmaView for Netlink {
         self.asked("RDMA netlink", got)
     }
 
-    fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String> {
+    fn queue_pairs(&mut self, device: &Owned) -> Result<Vec<QueuePair>, String> {
         if let Some(recorded) = self.recorded() {
             return Ok(recorded_pairs(&recorded, &device.name));
         }
@@ -124,8 +124,8 @@ impl RdmaView for Netlink {
     }
 }
 
-fn recorded_devices(recorded: &QueuePairs) -> Vec<Device> {
-    let device = |(device, index): (&DeviceQueuePairs, u32)| Device {
+fn recorded_devices(recorded: &QueuePairs) -> Vec<Owned> {
+    let device = |(device, index): (&DeviceQueuePairs, u32)| Owned {
         index,
         name: device.name.clone(),
         ports: device.ports,

@@ -1,8 +1,8 @@
 //! The watch over a tree of files, with queue pairs told by hand.
 
-use super::rdma_view::Device;
+use super::rdma_view::Owned;
 use super::*;
-use crate::observe::pod::ContainerFacts;
+use crate::observe::pod::PodContainer;
 use crate::observe::traffic::OwnedQps;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::testtree::TestTree;
@@ -14,7 +14,7 @@ const C: &str = "cccccccc-1111-2222-3333-444455556666";
 /// Answers by hand, and counts lists.
 #[derive(Debug, Default)]
 struct Fake {
-    devices: Vec<Device>,
+    devices: Vec<Owned>,
     qps: Vec<QueuePair>,
     lists: u32,
     fails: bool,
@@ -22,13 +22,13 @@ struct Fake {
 }
 
 impl RdmaView for Fake {
-    fn devices(&mut self) -> Result<(Vec<Device>, Option<bool>), String> {
+    fn devices(&mut self) -> Result<(Vec<Owned>, Option<bool>), String> {
         match self.mode {
             None => Ok((self.devices.clone(), Some(false))),
             Some(why) => Err(why.into()),
         }
     }
-    fn queue_pairs(&mut self, _: &Device) -> Result<Vec<QueuePair>, String> {
+    fn queue_pairs(&mut self, _: &Owned) -> Result<Vec<QueuePair>, String> {
         self.lists += 1;
         match self.fails {
             true => Err("no answer in time".into()),
@@ -37,8 +37,8 @@ impl RdmaView for Fake {
     }
 }
 
-fn device(qps: u64) -> Device {
-    Device {
+fn device(qps: u64) -> Owned {
+    Owned {
         index: 0,
         name: "mlx5_0".into(),
         ports: 1,
@@ -317,9 +317,9 @@ fn pods_by_either_source() {
         host_network: true,
         containers: [(
             "c".to_string(),
-            ContainerFacts {
+            PodContainer {
                 gpus,
-                ..ContainerFacts::default()
+                ..PodContainer::default()
             },
         )]
         .into(),

@@ -3,7 +3,7 @@
 use super::causes::{self, LogFacts};
 use super::topology::Topology;
 use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
-use super::{FALL, LARGE, LINE_RATE, Limit, TOLERANCE};
+use super::{FALL, LARGE, LINE_RATE, SpeedLimit, TOLERANCE};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
 use crate::units::count;
@@ -26,7 +26,7 @@ pub(super) struct Case<'a> {
     pub topology: Option<&'a Topology>,
     /// Why the list of ranks is in doubt.
     pub unclear: Option<String>,
-    pub limit: Option<Limit>,
+    pub limit: Option<SpeedLimit>,
     /// The verdict as far as it follows from the figures alone.
     pub measured: BenchVerdict,
 }
@@ -201,7 +201,7 @@ impl Case<'_> {
     }
 
     /// The best message size is at line rate; the others, and the end of the run, must not spoil it.
-    fn line_rate(&self, limit: Limit, best: f64) -> BenchVerdict {
+    fn line_rate(&self, limit: SpeedLimit, best: f64) -> BenchVerdict {
         let is_low = |low: f64| low < best * FALL && low < limit.expected * LINE_RATE;
         let low = lowest_beyond_best(self.run).filter(|low| is_low(low.bytes_per_second));
         if let Some(low) = low {
@@ -241,7 +241,7 @@ impl Case<'_> {
     }
 
     /// What a good bandwidth does not prove.
-    fn notes_on_line_rate(&self, limit: Limit, best: f64) -> Vec<String> {
+    fn notes_on_line_rate(&self, limit: SpeedLimit, best: f64) -> Vec<String> {
         let mut notes = Vec::new();
         let least = best / limit.ceiling;
         if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring && least < LINE_RATE {

@@ -24,7 +24,7 @@ use crate::observe::bench::{Collective, Rails};
 
 /// What to expect from a collective, in bytes a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limit {
+pub struct SpeedLimit {
     /// Bus bandwidth at line rate.
     pub expected: f64,
     /// Bus bandwidth that no algorithm between GPUs exceeds.
@@ -52,9 +52,9 @@ fn usable(rails: &Rails, gpus: u32, all: u32) -> (f64, bool) {
 }
 
 /// The limit of a collective, which the slowest node sets. `None` if the collective is not judged.
-pub fn limit(collective: Collective, topology: &Topology, rails: &Rails) -> Option<Limit> {
+pub fn limit(collective: Collective, topology: &Topology, rails: &Rails) -> Option<SpeedLimit> {
     let (nranks, nowhere) = (f64::from(topology.nranks), f64::INFINITY);
-    let mut limit = Limit {
+    let mut limit = SpeedLimit {
         expected: nowhere,
         ceiling: nowhere,
         least: false,

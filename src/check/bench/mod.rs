@@ -11,7 +11,7 @@ mod topology;
 mod verdict;
 
 pub use causes::LogFacts;
-pub use limit::{Limit, limit};
+pub use limit::{SpeedLimit, limit};
 pub use topology::{Topology, topology};
 pub use verdict::{BenchVerdict, Peak, Verdict, no_output};
 

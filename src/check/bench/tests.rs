@@ -4,7 +4,7 @@ mod reliability;
 
 use super::*;
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network};
-use crate::observe::bench::{Collective, Measurement, RailKind, Rails, Rank, Row, Run};
+use crate::observe::bench::{Collective, Measurement, RailKind, Rails, Rank, Run, SizeRow};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::units::BitsPerSec;
@@ -52,7 +52,7 @@ pub(super) fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) 
     Run {
         collective: Some(collective),
         ranks: rank_list(nodes),
-        rows: vec![Row {
+        rows: vec![SizeRow {
             size: 8 << 30,
             out_of_place: Some(measure(out)),
             in_place: Some(measure(inside)),

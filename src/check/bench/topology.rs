@@ -1,7 +1,7 @@
 //! Which ranks of a run share a node, and whether the list of ranks is complete.
 
 use crate::check::nccl::NcclVerdict;
-use crate::observe::bench::{Collective, Rank, Row, Run};
+use crate::observe::bench::{Collective, Rank, Run, SizeRow};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The communicator that the figures belong to, and how its ranks are spread over nodes.
@@ -10,7 +10,7 @@ pub struct Topology {
     /// Number of ranks that the run had.
     pub nranks: u32,
     /// The nodes that have ranks in it.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<BenchNode>,
     /// Number of communicators that run at the same time (`NCCL_TESTS_SPLIT`).
     pub groups: usize,
     /// Rank numbers are missing from the list.
@@ -19,7 +19,7 @@ pub struct Topology {
 
 /// The ranks of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Node {
+pub struct BenchNode {
     /// Ranks in the communicator.
     pub ranks: u32,
     /// Ranks in all communicators that run at the same time.
@@ -47,7 +47,7 @@ fn logged(nranks: u32, nodes: u32) -> Option<Topology> {
     if nodes == 0 || nranks > MAX_RANKS || !nranks.is_multiple_of(nodes) {
         return None;
     }
-    let node = Node {
+    let node = BenchNode {
         ranks: nranks / nodes,
         all: nranks / nodes,
         leaving: u32::from(nodes > 1),
@@ -61,7 +61,7 @@ fn logged(nranks: u32, nodes: u32) -> Option<Topology> {
 }
 
 fn listed(ranks: &[Rank], group: u32) -> Topology {
-    let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
+    let mut nodes: BTreeMap<&str, BenchNode> = BTreeMap::new();
     for rank in ranks {
         let node = nodes.entry(&rank.host).or_default();
         node.all += 1;
@@ -137,7 +137,7 @@ fn has_factor(run: &Run, collective: Collective, nranks: u32) -> Option<bool> {
         _ => return None,
     };
     // The largest figures are the most precise ones.
-    let sides = run.rows.iter().flat_map(Row::sides);
+    let sides = run.rows.iter().flat_map(SizeRow::sides);
     let side = sides.max_by(|a, b| a.algbw.total_cmp(&b.algbw))?;
     let (algbw, busbw) = (side.algbw / 1e9, side.busbw / 1e9);
     if algbw <= 0.0 {

@@ -1,8 +1,8 @@
 //! The verdict on one run.
 
-use super::{LARGE, Limit, topology::Topology};
+use super::{LARGE, SpeedLimit, topology::Topology};
 use crate::check::nccl::EvidenceLine;
-use crate::observe::bench::{Collective, Measurement, Row, Run};
+use crate::observe::bench::{Collective, Measurement, Run, SizeRow};
 use crate::settings_macro::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -77,11 +77,11 @@ pub struct BenchVerdict {
     pub evidence: Vec<EvidenceLine>,
 }
 
-fn large(run: &Run) -> impl Iterator<Item = &Row> {
+fn large(run: &Run) -> impl Iterator<Item = &SizeRow> {
     run.rows.iter().filter(|row| row.size >= LARGE)
 }
 
-fn peak(row: &Row, bytes_per_second: f64) -> Peak {
+fn peak(row: &SizeRow, bytes_per_second: f64) -> Peak {
     Peak {
         bytes_per_second,
         size_bytes: row.size,
@@ -122,9 +122,9 @@ pub(super) fn measured(
     run: &Run,
     collective: Option<Collective>,
     topology: Option<&Topology>,
-    limit: Option<Limit>,
+    limit: Option<SpeedLimit>,
 ) -> BenchVerdict {
-    let best_side = |side: fn(&Row) -> Option<Measurement>| {
+    let best_side = |side: fn(&SizeRow) -> Option<Measurement>| {
         highest(large(run).filter_map(|row| Some(peak(row, side(row)?.busbw))))
     };
     let out_of_place = best_side(|row| row.out_of_place);

@@ -27,13 +27,13 @@ fn failing(reason: &'static str, key: &str) -> Finding {
     finding(reason, key, Status::Failing, Weight::Verdict, 100)
 }
 
-const SEEN: Seen = Seen {
+const SEEN: CauseInputs = CauseInputs {
     need_manager: 8,
     watched_since: Millis(0),
 };
 
 /// `REASON KEY` of each, and below `< REASON KEY` what it follows from.
-fn said(mut findings: Vec<Finding>, seen: Seen) -> Vec<String> {
+fn said(mut findings: Vec<Finding>, seen: CauseInputs) -> Vec<String> {
     attribute(&mut findings, seen);
     let by_id: BTreeMap<String, String> = (findings.iter())
         .map(|f| (f.id(), format!("{} {}", f.reason, f.key)))
@@ -140,7 +140,7 @@ fn what_a_port_lacks_follows_from_what_is_wrong_with_it() {
 #[test]
 fn rails_that_share_a_cause_are_one_finding() {
     let ports = |count: usize| (0..count).map(|i| format!("0000:{:02x}:00.0/1", 16 + i));
-    let first = |found: Vec<Finding>, seen: Seen| {
+    let first = |found: Vec<Finding>, seen: CauseInputs| {
         let said = said(found, seen);
         let follow = said.iter().filter(|line| line.contains('<')).count();
         (said[0].clone(), follow)
@@ -168,7 +168,7 @@ fn rails_that_share_a_cause_are_one_finding() {
     // One after the other, two only, and what stood when the agent came prove nothing.
     assert_eq!(first(down(4, 60), SEEN).1, 0);
     assert_eq!(first(down(2, 0), SEEN).1, 0);
-    let late = Seen {
+    let late = CauseInputs {
         watched_since: Millis::from_secs(100),
         ..SEEN
     };

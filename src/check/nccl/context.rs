@@ -1,7 +1,7 @@
 //! Facts about a job from outside its log.
 
 use crate::check::preflight::nccl_list::is_on;
-use crate::observe::pod::{ContainerFacts, PodFacts};
+use crate::observe::pod::{PodContainer, PodFacts};
 use std::time::Duration;
 
 /// Facts about a job from outside its log.
@@ -10,7 +10,7 @@ pub struct JobContext<'a> {
     /// The job's pod.
     pub pod: Option<&'a PodFacts>,
     /// The job's container.
-    pub container: Option<&'a ContainerFacts>,
+    pub container: Option<&'a PodContainer>,
     /// Number of GPUs of the node.
     pub node_gpus: Option<u32>,
     /// The current time, and how long init may take. `None` for a log that has ended.

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 const GVE_RAILS: usize = 4;
 
 /// An RDMA device and one of its ports.
-pub(super) type Port<'a> = (&'a SeenDevice, &'a SeenPort);
+pub(super) type PodPort<'a> = (&'a SeenDevice, &'a SeenPort);
 
 /// What the rails are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fabric {
+pub(super) enum PodFabric {
     /// InfiniBand or RoCE, used by NCCL's own transport.
     Verbs,
     /// AWS EFA, used by a libfabric plugin.
@@ -33,11 +33,11 @@ pub(super) enum Fabric {
 }
 
 /// The facts and what follows from them.
-pub(super) struct Context<'a> {
+pub(super) struct PodView<'a> {
     pub facts: &'a ContainerFacts,
     /// GPUs of this container; `None` if unknown.
     pub gpus: Option<u32>,
-    pub fabric: Fabric,
+    pub fabric: PodFabric,
     /// Whether the job spans nodes, with the evidence; `None` if unknown.
     pub nodes: Option<(bool, String)>,
     /// The setting that makes NCCL use TCP.
@@ -48,10 +48,10 @@ pub(super) struct Context<'a> {
     pub efa: Option<String>,
 }
 
-impl<'a> Context<'a> {
+impl<'a> PodView<'a> {
     pub fn new(facts: &'a ContainerFacts, gpus: Option<u32>) -> Self {
         let gpus = gpus.or(facts.gpus.value().copied());
-        let mut context = Context {
+        let mut context = PodView {
             facts,
             gpus,
             fabric: fabric(facts),
@@ -115,14 +115,14 @@ impl<'a> Context<'a> {
     }
 
     /// Ports of the devices that this container can open.
-    pub fn ports(&self) -> Vec<Port<'a>> {
+    pub fn ports(&self) -> Vec<PodPort<'a>> {
         let open = self.devices().iter().filter(|device| device.is_open());
         open.flat_map(|device| device.ports.iter().map(move |port| (device, port)))
             .collect()
     }
 
     /// Ports that NCCL's own transport considers: active, InfiniBand or Ethernet.
-    pub fn candidates(&self) -> Vec<Port<'a>> {
+    pub fn candidates(&self) -> Vec<PodPort<'a>> {
         let mut ports = self.ports();
         ports.retain(|(_, port)| port.is_active() && port.link_layer != LinkLayer::Unspecified);
         ports
@@ -135,7 +135,7 @@ impl<'a> Context<'a> {
     }
 
     /// The candidates that `NCCL_IB_HCA` selects.
-    pub fn selected(&self) -> Vec<Port<'a>> {
+    pub fn selected(&self) -> Vec<PodPort<'a>> {
         let list = self.hca_list();
         let mut candidates = self.candidates();
         candidates.retain(|port| list.selects_port(port));
@@ -172,9 +172,9 @@ impl<'a> Context<'a> {
             return net.value.eq_ignore_ascii_case("socket").then_some(net);
         }
         let may_be_verbs = match self.fabric {
-            Fabric::Verbs => true,
-            Fabric::None | Fabric::Unknown => self.efa.is_none(),
-            Fabric::Efa | Fabric::TcpRails => false,
+            PodFabric::Verbs => true,
+            PodFabric::None | PodFabric::Unknown => self.efa.is_none(),
+            PodFabric::Efa | PodFabric::TcpRails => false,
         };
         // The plugin of HPC-X (IBext) has a switch of its own.
         let plugin_disabled = self.nccl_flag("NCCL_IBEXT_DISABLE");
@@ -220,23 +220,23 @@ pub(super) fn is_alike(one: &SeenDevice, other: &SeenDevice) -> bool {
 }
 
 /// `mlx5_0:1`, as NCCL writes ports.
-pub(super) fn port_name((device, port): &Port<'_>) -> String {
+pub(super) fn port_name((device, port): &PodPort<'_>) -> String {
     format!("{}:{}", device.device.name, port.number)
 }
 
-pub(super) fn port_names(ports: &[Port<'_>]) -> Vec<String> {
+pub(super) fn port_names(ports: &[PodPort<'_>]) -> Vec<String> {
     ports.iter().map(port_name).collect()
 }
 
-fn fabric(facts: &ContainerFacts) -> Fabric {
+fn fabric(facts: &ContainerFacts) -> PodFabric {
     let Reading::Value(devices) = &facts.rdma else {
-        return Fabric::Unknown;
+        return PodFabric::Unknown;
     };
     if devices.iter().any(|device| device.device.driver != "efa") {
-        return Fabric::Verbs;
+        return PodFabric::Verbs;
     }
     if !devices.is_empty() {
-        return Fabric::Efa;
+        return PodFabric::Efa;
     }
     let environment = &facts.environment;
     let mut names = (environment.variables.keys()).chain(environment.nccl_files.keys());
@@ -247,8 +247,8 @@ fn fabric(facts: &ContainerFacts) -> Fabric {
     let is_google = |driver: &&String| ["gve", "gvnic"].contains(&driver.as_str());
     let gve = drivers.flatten().filter(is_google).count();
     match by_setting || by_network || gve > GVE_RAILS {
-        true => Fabric::TcpRails,
-        false => Fabric::None,
+        true => PodFabric::TcpRails,
+        false => PodFabric::None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! RDMA devices: their nodes in /dev/infiniband and the state of their ports.
 
 use super::{
-    Context, Fabric, Item, Judged, Port, count, is_alike, known, list, port_name, port_names,
+    Checked, Item, PodFabric, PodPort, PodView, count, is_alike, known, list, port_name, port_names,
 };
 use crate::observe::container::SeenDevice;
 use crate::observe::rdma::PortState;
@@ -12,8 +12,8 @@ const REQUEST: &str = "resources.limits of the container: the RDMA resource that
 const REQUEST_EFA: &str = "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; if it lists none, install the EFA device plugin); if the fabric is not EFA, that cluster's RDMA resource";
 
 /// How to request one of the devices that this container should have.
-pub(super) fn request(context: &Context<'_>) -> &'static str {
-    let is_efa = context.efa.is_some() || context.fabric == Fabric::Efa;
+pub(super) fn request(context: &PodView<'_>) -> &'static str {
+    let is_efa = context.efa.is_some() || context.fabric == PodFabric::Efa;
     if is_efa { REQUEST_EFA } else { REQUEST }
 }
 
@@ -23,7 +23,7 @@ fn names(devices: &[SeenDevice], node: impl Fn(&Reading<()>) -> bool) -> Vec<Str
 }
 
 /// Judges the nodes in `/dev/infiniband`.
-pub(super) fn uverbs(context: &Context<'_>) -> Judged {
+pub(super) fn uverbs(context: &PodView<'_>) -> Checked {
     let unreadable = "/sys/class/infiniband cannot be read";
     let devices = known(&context.facts.rdma, "RdmaUnreadable", unreadable)?;
     if devices.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn uverbs(context: &Context<'_>) -> Judged {
 
 /// All devices that were given to this container open: whether they are enough.
 fn judge_open(
-    context: &Context<'_>,
+    context: &PodView<'_>,
     devices: &[SeenDevice],
     open: &[String],
     not_given: usize,
@@ -84,7 +84,7 @@ fn judge_open(
 }
 
 /// Some devices exist and do not open.
-fn judge_refused(context: &Context<'_>, devices: &[SeenDevice], none_opens: bool) -> Item {
+fn judge_refused(context: &PodView<'_>, devices: &[SeenDevice], none_opens: bool) -> Item {
     let fault = |device: &'_ SeenDevice| match &device.node {
         Reading::Failed(fault) => Some((device.device.name.clone(), fault.clone())),
         _ => None,
@@ -118,10 +118,10 @@ fn judge_refused(context: &Context<'_>, devices: &[SeenDevice], none_opens: bool
 }
 
 /// There is nothing to open: whether that is wrong depends on what the job needs.
-fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
+fn missing(context: &PodView<'_>, reason: &'static str, what: &str) -> Item {
     let request = request(context);
     match (context.without_rdma(), &context.wanted) {
-        _ if context.fabric == Fabric::TcpRails => Item::skipped(format!(
+        _ if context.fabric == PodFabric::TcpRails => Item::skipped(format!(
             "{what}; this platform's rails are network interfaces (GPUDirect-TCPX, TCPXO)"
         ))
         .with("rails", "interfaces"),
@@ -139,16 +139,16 @@ fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
 }
 
 /// Judges the states of the ports.
-pub(super) fn rdma_ports(context: &Context<'_>) -> Judged {
+pub(super) fn rdma_ports(context: &PodView<'_>) -> Checked {
     let ports = context.ports();
-    let is_efa = context.fabric == Fabric::Efa;
+    let is_efa = context.fabric == PodFabric::Efa;
     Item::skipped("EFA always reports ACTIVE, which proves nothing").when(is_efa)?;
     Item::skipped("no device can be opened").when(ports.is_empty())?;
-    let (readable, unread): (Vec<Port<'_>>, Vec<Port<'_>>) =
+    let (readable, unread): (Vec<PodPort<'_>>, Vec<PodPort<'_>>) =
         (ports.iter()).partition(|(_, port)| port.state.value().is_some());
-    let (active, down): (Vec<Port<'_>>, Vec<Port<'_>>) =
+    let (active, down): (Vec<PodPort<'_>>, Vec<PodPort<'_>>) =
         (readable.into_iter()).partition(|(_, port)| port.is_active());
-    let is_init = |(_, port): &Port<'_>| port.state == Reading::Value(PortState::Init);
+    let is_init = |(_, port): &PodPort<'_>| port.state == Reading::Value(PortState::Init);
     let remedy = match ports.iter().any(is_init) {
         true => {
             "the link is up and no subnet manager has configured the port: check the subnet manager"
@@ -182,13 +182,13 @@ pub(super) fn rdma_ports(context: &Context<'_>) -> Judged {
 /// Inactive ports that the job would use, as a message: `NCCL_IB_HCA` names them, or they were given
 /// to this container and not to others, or too few are left for the GPUs.
 fn missed(
-    context: &Context<'_>,
+    context: &PodView<'_>,
     all: usize,
-    active: &[Port<'_>],
-    down: &[Port<'_>],
+    active: &[PodPort<'_>],
+    down: &[PodPort<'_>],
 ) -> Option<String> {
     let hcas = context.hca_list();
-    let selected = |ports: &[Port<'_>]| -> Vec<String> {
+    let selected = |ports: &[PodPort<'_>]| -> Vec<String> {
         let selected = ports.iter().filter(|port| hcas.selects_port(port));
         selected.map(port_name).collect()
     };

@@ -1,7 +1,7 @@
 //! The GID that RoCE connections use: `NCCL_IB_GID_INDEX`, or NCCL's own choice.
 
 use super::nccl_list::{leading_integer, parse_number};
-use super::{Context, Item, ItemStatus, Judged, Port, known, list, port_name};
+use super::{Checked, Item, ItemStatus, PodPort, PodView, known, list, port_name};
 use crate::observe::container::{Environment, Interface, SeenPort};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;
@@ -20,12 +20,12 @@ pub(crate) fn slot_asked(environment: &Environment) -> Option<u32> {
 }
 
 /// Judges the GID of every RoCE port that NCCL uses, and reports the worst.
-pub(super) fn gid_index(context: &Context<'_>) -> Judged {
+pub(super) fn gid_index(context: &PodView<'_>) -> Checked {
     let setting = context.nccl("NCCL_IB_GID_INDEX");
     let slot = slot_asked(&context.facts.environment);
     let mut judged: Vec<(String, Item)> = Vec::new();
     let mut indexes = serde_json::Map::new();
-    let is_roce = |(_, port): &Port<'_>| port.link_layer == LinkLayer::Ethernet;
+    let is_roce = |(_, port): &PodPort<'_>| port.link_layer == LinkLayer::Ethernet;
     for port in context.selected().into_iter().filter(is_roce) {
         let name = port_name(&port);
         let (Ok(item) | Err(item)) = match slot {
@@ -73,7 +73,7 @@ fn table(port: &SeenPort) -> Result<&GidTable, Item> {
 }
 
 /// Judges the slot that the setting selects.
-fn in_slot(context: &Context<'_>, port: &SeenPort, slot: u32) -> Judged {
+fn in_slot(context: &PodView<'_>, port: &SeenPort, slot: u32) -> Checked {
     let table = table(port)?;
     let listed = table.gids.iter().find(|gid| gid.index == slot);
     let item = match (listed, &port.asked) {
@@ -89,7 +89,7 @@ fn in_slot(context: &Context<'_>, port: &SeenPort, slot: u32) -> Judged {
 }
 
 /// Judges the GID that NCCL would choose.
-fn chosen(context: &Context<'_>, port: &SeenPort) -> Judged {
+fn chosen(context: &PodView<'_>, port: &SeenPort) -> Checked {
     let table = table(port)?;
     let family = context.nccl("NCCL_IB_ADDR_FAMILY");
     let v6 = family.is_some_and(|family| family.value == "AF_INET6");
@@ -117,7 +117,7 @@ fn chosen(context: &Context<'_>, port: &SeenPort) -> Judged {
 }
 
 /// Whether a GID is usable.
-fn judge(context: &Context<'_>, table: &GidTable, gid: &Gid) -> Item {
+fn judge(context: &PodView<'_>, table: &GidTable, gid: &Gid) -> Item {
     let at = format!("GID {} is {}", gid.index, shown(gid));
     let degraded = |reason, what: &str| {
         let better = better(table);

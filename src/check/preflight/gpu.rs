@@ -1,16 +1,16 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
-use super::{Context, Fabric, Item, ItemStatus, Judged, plugins::OTHER_IMAGE};
+use super::{Checked, Item, ItemStatus, PodFabric, PodView, plugins::OTHER_IMAGE};
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
 
 /// Judges whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are
 /// the node's own, in a container too.
-pub(super) fn gpudirect(context: &Context<'_>) -> Judged {
+pub(super) fn gpudirect(context: &PodView<'_>) -> Checked {
     let why = match (context.gpus, context.fabric) {
         (Some(0), _) => "this container has no GPU",
         (None, _) => "whether there are GPUs cannot be read",
-        (Some(_), Fabric::Verbs | Fabric::Efa) => "",
+        (Some(_), PodFabric::Verbs | PodFabric::Efa) => "",
         _ => "this container has no RDMA device",
     };
     Item::skipped(why).when(!why.is_empty())?;
@@ -41,7 +41,7 @@ pub(super) fn gpudirect(context: &Context<'_>) -> Judged {
 }
 
 /// The setting that asks for GPUDirect Storage, and whether it names a settings file.
-fn gds_setting(context: &Context<'_>) -> Option<(String, bool)> {
+fn gds_setting(context: &PodView<'_>) -> Option<(String, bool)> {
     let environment = &context.facts.environment;
     let path = environment.get("CUFILE_ENV_PATH_JSON").unwrap_or_default();
     if !path.is_empty() {
@@ -53,7 +53,7 @@ fn gds_setting(context: &Context<'_>) -> Option<(String, bool)> {
 
 /// Judges GPUDirect Storage: cuFile's settings, then the driver. The settings file belongs to the
 /// training image.
-pub(super) fn gds(context: &Context<'_>) -> Judged {
+pub(super) fn gds(context: &PodView<'_>) -> Checked {
     let storage = &context.facts.storage;
     let nothing = "nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)";
     let (setting, names_file) = gds_setting(context).ok_or_else(|| Item::skipped(nothing))?;

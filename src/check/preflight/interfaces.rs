@@ -1,7 +1,7 @@
 //! Network interfaces that NCCL uses for its bootstrap, and for data over TCP.
 
 use super::nccl_list::{MAX_INTERFACES, NcclList};
-use super::{Context, Item, ItemStatus, Judged, known, list};
+use super::{Checked, Item, ItemStatus, PodView, known, list};
 use crate::observe::container::{Interface, Setting};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 const GROUPS: &[&str] = &["ib", "^docker,lo,virbr", "docker", "lo", "virbr"];
 
 /// The interfaces, or the item for interfaces that could not be listed.
-pub(super) fn interfaces<'a>(context: &Context<'a>) -> Result<&'a Vec<Interface>, Item> {
+pub(super) fn interfaces<'a>(context: &PodView<'a>) -> Result<&'a Vec<Interface>, Item> {
     let unreadable = "the interfaces and their addresses cannot be read";
     let interfaces = &context.facts.interfaces;
     known(interfaces, "InterfacesUnreadable", unreadable)
@@ -51,7 +51,7 @@ struct Choice<'a> {
 }
 
 /// Judges the interfaces that NCCL takes.
-pub(super) fn socket_ifname(context: &Context<'_>) -> Judged {
+pub(super) fn socket_ifname(context: &PodView<'_>) -> Checked {
     let all = interfaces(context)?;
     let choice = Choice::new(context, all);
     let (Ok(item) | Err(item)) = choice.judge(context, all);
@@ -59,7 +59,7 @@ pub(super) fn socket_ifname(context: &Context<'_>) -> Judged {
 }
 
 impl<'a> Choice<'a> {
-    fn new(context: &Context<'_>, all: &'a [Interface]) -> Self {
+    fn new(context: &PodView<'_>, all: &'a [Interface]) -> Self {
         let family = context.nccl("NCCL_SOCKET_FAMILY");
         let family = family.map(|setting| setting.value);
         let address = |one: &'a Interface| Some((one.name.as_str(), address(one, family)?));
@@ -121,7 +121,7 @@ impl<'a> Choice<'a> {
         Item::failing("NoInterface", message).fix(self.others(without, " or unset it"))
     }
 
-    fn judge(&self, context: &Context<'_>, all: &[Interface]) -> Judged {
+    fn judge(&self, context: &PodView<'_>, all: &[Interface]) -> Checked {
         let (name, at) = self.taken.first().ok_or_else(|| self.nothing(all))?;
         let status = match (context.is_many_nodes(), self.list.is_some()) {
             (true, _) => ItemStatus::Failing,
@@ -150,7 +150,7 @@ impl<'a> Choice<'a> {
 
     /// NCCL ignores names that no usable interface has. One list may serve a whole fleet, but a blank
     /// is a mistake, and over TCP each missing interface costs bandwidth.
-    fn judge_names(&self, context: &Context<'_>, names: &NcclList) -> Item {
+    fn judge_names(&self, context: &PodView<'_>, names: &NcclList) -> Item {
         let unmatched = names.unmatched(self.usable.iter().map(|(name, _)| (*name, None)));
         // In quotes, which makes blanks visible.
         let ignored: Vec<String> = unmatched.iter().map(|name| format!("{name:?}")).collect();

@@ -46,7 +46,7 @@ pub struct Item {
 }
 
 /// An item either way: `?` ends a judgement with the first item that settles it.
-pub(super) type Judged = Result<Item, Item>;
+pub(super) type Checked = Result<Item, Item>;
 
 impl Item {
     pub(super) fn new(

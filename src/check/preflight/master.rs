@@ -1,13 +1,13 @@
 //! The job's master: its name, its port, and whether it answers.
 
 use super::job::{is_on_masters_node, is_own, master_name, master_port, master_rank, parse_port};
-use super::{Context, Item, ItemStatus, Judged};
-use crate::observe::container::Connection;
+use super::{Checked, Item, ItemStatus, PodView};
+use crate::observe::container::Attempt;
 use crate::observe::reading::{FaultKind, Reading};
 use std::net::IpAddr;
 
 /// Judges name and port, then what they lead to.
-pub(super) fn master(context: &Context<'_>) -> Judged {
+pub(super) fn master(context: &PodView<'_>) -> Checked {
     let environment = &context.facts.environment;
     let port = master_port(environment);
     let Some((name, value)) = master_name(environment) else {
@@ -36,7 +36,7 @@ pub(super) fn master(context: &Context<'_>) -> Judged {
 }
 
 /// `MASTER_ADDR` is not set, or empty although something needs it.
-fn unset(context: &Context<'_>) -> Item {
+fn unset(context: &PodView<'_>) -> Item {
     let environment = &context.facts.environment;
     let why = match (master_port(environment), &context.nodes) {
         (Some((port, _)), _) => Some(format!("{port} is set")),
@@ -50,7 +50,7 @@ fn unset(context: &Context<'_>) -> Item {
 }
 
 /// The name resolves: whether it can be the master's, and whether the master answers.
-fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAddr]) -> Item {
+fn reached(context: &PodView<'_>, (name, value): (&str, &str), addresses: &[IpAddr]) -> Item {
     let environment = &context.facts.environment;
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let all = shown.join(", ");
@@ -80,24 +80,24 @@ fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAd
     item.with("addresses", shown)
 }
 
-fn answered(connection: &Connection, (name, value): (&str, &str), target: &str, all: &str) -> Item {
+fn answered(connection: &Attempt, (name, value): (&str, &str), target: &str, all: &str) -> Item {
     let at = format!("{target} ({all})");
     match connection {
-        Connection::Connected => Item::ok(format!("{at} is listening")),
-        Connection::NotTried => Item::ok(format!(
+        Attempt::Connected => Item::ok(format!("{at} is listening")),
+        Attempt::NotTried => Item::ok(format!(
             "{value} resolves to {all}; no port is set to connect to"
         )),
         // The host is reachable, or the address is that of a Service without a pod.
-        Connection::Refused => {
+        Attempt::Refused => {
             let why = "nothing listens there yet: rank 0 may not have started";
             let message = format!("{at} answers, and {why}");
             Item::new(ItemStatus::Skipped, Some("MasterNotListening"), message)
         }
-        Connection::TimedOut => {
+        Attempt::TimedOut => {
             let why = "rank 0's pod is not up, or a NetworkPolicy drops the packets";
             Item::degraded("MasterSilent", format!("{at} does not answer: {why}"))
         }
-        Connection::Failed(why) => {
+        Attempt::Failed(why) => {
             Item::degraded("MasterUnreachable", format!("{name}={value}: {why}"))
         }
     }

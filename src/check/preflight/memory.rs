@@ -1,6 +1,6 @@
 //! Pinned memory and shared memory.
 
-use super::{Context, Fabric, Item, ItemStatus, Judged, known};
+use super::{Checked, Item, ItemStatus, PodFabric, PodView, known};
 use crate::observe::container::{Privileges, SharedMemory};
 use crate::observe::reading::Reading;
 
@@ -29,8 +29,8 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Judges whether memory may be registered with a NIC.
-pub(super) fn memlock(context: &Context<'_>) -> Judged {
-    let has_none = matches!(context.fabric, Fabric::None | Fabric::TcpRails);
+pub(super) fn memlock(context: &PodView<'_>) -> Checked {
+    let has_none = matches!(context.fabric, PodFabric::None | PodFabric::TcpRails);
     Item::skipped("without an RDMA device no memory is registered").when(has_none)?;
     let privileges = &context.facts.privileges;
     let is_capable = has_ipc_lock(&privileges.effective);
@@ -64,7 +64,7 @@ fn has_ipc_lock(set: &Reading<u64>) -> bool {
 }
 
 /// The limit applies to this process.
-fn limited_memlock(context: &Context<'_>, limit: u64, limited: &str) -> Item {
+fn limited_memlock(context: &PodView<'_>, limit: u64, limited: &str) -> Item {
     let (because, remedy) = why_limited(&context.facts.privileges);
     let (reason, status) = match limit <= DEFAULT_LIMITS {
         true => ("MemlockTooLow", ItemStatus::Failing),
@@ -104,7 +104,7 @@ fn why_limited(privileges: &Privileges) -> (&'static str, &'static str) {
 }
 
 /// Judges the size of `/dev/shm` against the number of GPUs.
-pub(super) fn shm(context: &Context<'_>) -> Judged {
+pub(super) fn shm(context: &PodView<'_>) -> Checked {
     Item::failing("NoShm", "/dev/shm does not exist").when(context.facts.shm == Reading::Absent)?;
     let unreadable = "the size of /dev/shm cannot be read";
     let shm = *known(&context.facts.shm, "ShmUnreadable", unreadable)?;

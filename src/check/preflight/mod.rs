@@ -26,11 +26,11 @@ pub(crate) use plugins::libraries_wanted;
 pub(crate) use settings::FILES;
 
 use crate::observe::container::ContainerFacts;
-use context::{Context, Fabric, Port, is_alike, port_name, port_names};
-use item::{Judged, any_of, count, is_of, known, list};
+use context::{PodFabric, PodPort, PodView, is_alike, port_name, port_names};
+use item::{Checked, any_of, count, is_of, known, list};
 
 /// An item's judge.
-type Judge = fn(&Context<'_>) -> Judged;
+type Judge = fn(&PodView<'_>) -> Checked;
 
 /// Every item, in the order of the report.
 const ITEMS: &[(&str, Judge)] = &[
@@ -82,7 +82,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Judges every item. `gpus`: how many the job uses here; `None` for all that the container sees.
 pub fn judge(facts: &ContainerFacts, gpus: Option<u32>) -> Vec<Item> {
-    let context = Context::new(facts, gpus);
+    let context = PodView::new(facts, gpus);
     let judged = ITEMS.iter().map(|(id, judge)| {
         let mut item = judge(&context).unwrap_or_else(|settled| settled);
         let reason = item.reason;

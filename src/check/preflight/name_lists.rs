@@ -2,7 +2,7 @@
 
 use super::devices::request;
 use super::interfaces::{interfaces, is_local};
-use super::{Context, Fabric, Item, Judged, any_of, list, port_names};
+use super::{Checked, Item, PodFabric, PodView, any_of, list, port_names};
 use crate::observe::container::Interface;
 use ipnet::IpNet;
 
@@ -14,7 +14,7 @@ const OPEN_MPI: &str =
 type Set<'a> = (&'static str, &'a str);
 
 /// Those of the variables that are set, or the item that says that none is.
-fn set<'a>(context: &Context<'a>, names: &'static str, unset: &str) -> Result<Vec<Set<'a>>, Item> {
+fn set<'a>(context: &PodView<'a>, names: &'static str, unset: &str) -> Result<Vec<Set<'a>>, Item> {
     let environment = &context.facts.environment;
     let names = names.split_whitespace();
     let set = names.filter_map(|name| Some((name, environment.get(name)?)));
@@ -69,7 +69,7 @@ fn offer(variable: &str, present: &[String]) -> String {
 
 /// Judges `GLOO_SOCKET_IFNAME`: whole names, separated by commas. Gloo ends at the first that has no
 /// address (PyTorch, ProcessGroupGloo).
-pub(super) fn gloo_ifname(context: &Context<'_>) -> Judged {
+pub(super) fn gloo_ifname(context: &PodView<'_>) -> Checked {
     let unset = "not set: Gloo uses the address of the host name";
     let set = set(context, "GLOO_SOCKET_IFNAME", unset)?;
     let usable = addressed(interfaces(context)?, |_| true);
@@ -86,10 +86,10 @@ pub(super) fn gloo_ifname(context: &Context<'_>) -> Judged {
 
 /// Judges `UCX_NET_DEVICES`: whole names such as `mlx5_0:1` and `eth0`. Newer versions of UCX also know
 /// devices without their port and ranges (`mlx5_[0-7]:1`), of which nothing more is checked.
-pub(super) fn ucx_devices(context: &Context<'_>) -> Judged {
+pub(super) fn ucx_devices(context: &PodView<'_>) -> Checked {
     let set = set(context, "UCX_NET_DEVICES", "UCX_NET_DEVICES is not set")?;
     let mut present = port_names(&match context.fabric {
-        Fabric::Efa => context.ports(),
+        PodFabric::Efa => context.ports(),
         _ => context.candidates(),
     });
     let running = interfaces(context)?.iter().filter(|one| one.running);
@@ -111,7 +111,7 @@ pub(super) fn ucx_devices(context: &Context<'_>) -> Judged {
 }
 
 /// Judges Open MPI's lists of interfaces and networks.
-pub(super) fn mpi_ifname(context: &Context<'_>) -> Judged {
+pub(super) fn mpi_ifname(context: &PodView<'_>) -> Checked {
     let set = set(context, OPEN_MPI, "no interface list of Open MPI is set")?;
     let all = interfaces(context)?;
     let usable = addressed(all, |one| one.running);

@@ -3,7 +3,7 @@
 
 use super::nccl_list::{ListItem, NcclList};
 use super::{
-    Context, Fabric, Item, ItemStatus, Judged, Port, is_alike, list, port_name, port_names,
+    Checked, Item, ItemStatus, PodFabric, PodPort, PodView, is_alike, list, port_name, port_names,
 };
 use crate::check::roles::kind::layer_name;
 use crate::observe::rdma::LinkLayer;
@@ -17,19 +17,19 @@ struct Selection<'a> {
     value: &'a str,
     list: NcclList,
     /// Every port that NCCL could use.
-    candidates: Vec<Port<'a>>,
+    candidates: Vec<PodPort<'a>>,
     /// Those that the list selects.
-    selected: Vec<Port<'a>>,
+    selected: Vec<PodPort<'a>>,
     names: Vec<String>,
 }
 
 /// Judges what `NCCL_IB_HCA` selects, or what NCCL uses without it.
-pub(super) fn ib_hca(context: &Context<'_>) -> Judged {
+pub(super) fn ib_hca(context: &PodView<'_>) -> Checked {
     let skip = match context.fabric {
-        Fabric::Efa => "EFA's plugin chooses its devices itself",
-        Fabric::TcpRails | Fabric::None => "this container has no RDMA device",
-        Fabric::Unknown => "RDMA devices could not be listed",
-        Fabric::Verbs => "",
+        PodFabric::Efa => "EFA's plugin chooses its devices itself",
+        PodFabric::TcpRails | PodFabric::None => "this container has no RDMA device",
+        PodFabric::Unknown => "RDMA devices could not be listed",
+        PodFabric::Verbs => "",
     };
     Item::skipped(skip).when(!skip.is_empty())?;
     let (candidates, selected) = (context.candidates(), context.selected());
@@ -57,7 +57,7 @@ impl std::fmt::Display for Selection<'_> {
 
 impl Selection<'_> {
     /// NCCL uses every port; its search prefers those that are fast and near a GPU.
-    fn unset(&self, context: &Context<'_>) -> Judged {
+    fn unset(&self, context: &PodView<'_>) -> Checked {
         Item::skipped("not set, and no port is usable").when(self.candidates.is_empty())?;
         let shown = format!("not set: NCCL uses {}", list(&self.names));
         let odd = odd(&self.candidates).ok_or_else(|| Item::ok(&shown))?;
@@ -71,7 +71,7 @@ impl Selection<'_> {
         })
     }
 
-    fn judge(&self, context: &Context<'_>) -> Judged {
+    fn judge(&self, context: &PodView<'_>) -> Checked {
         self.nothing(context).when(self.selected.is_empty())?;
         let there = self.candidates.iter().map(key);
         let unmatched = (self.list).unmatched(there.map(|(name, port)| (name, Some(port))));
@@ -95,7 +95,7 @@ impl Selection<'_> {
         })
     }
 
-    fn nothing(&self, context: &Context<'_>) -> Item {
+    fn nothing(&self, context: &PodView<'_>) -> Item {
         let status = match context.without_rdma() {
             Some(_) => ItemStatus::Degraded,
             None => ItemStatus::Failing,
@@ -120,7 +120,7 @@ impl Selection<'_> {
     }
 
     /// The likely mistake in a list that selects nothing.
-    fn why_nothing(&self, context: &Context<'_>) -> String {
+    fn why_nothing(&self, context: &PodView<'_>) -> String {
         if let Some(ListItem { name, .. }) = self.list.with_blanks() {
             return format!(" (the blank in {name:?} counts as part of the name)");
         }
@@ -191,7 +191,7 @@ impl Selection<'_> {
     }
 
     /// Fewer ports than the GPUs could use of the same kind.
-    fn fewer(&self, context: &Context<'_>) -> Option<Item> {
+    fn fewer(&self, context: &PodView<'_>) -> Option<Item> {
         let mut rails = self.candidates.clone();
         rails
             .retain(|(device, _)| (self.selected.iter()).any(|(other, _)| is_alike(device, other)));
@@ -210,7 +210,7 @@ impl Selection<'_> {
 struct Odd<'a> {
     names: Vec<String>,
     /// The ports that remain without them.
-    rest: Vec<Port<'a>>,
+    rest: Vec<PodPort<'a>>,
     /// `mlx5_an0:1 (Ethernet, 100 Gb/s) next to InfiniBand, 400 Gb/s`.
     text: String,
     /// Whether they differ in link layer, not only in rate.
@@ -233,8 +233,8 @@ impl Odd<'_> {
 
 /// The ports of another link layer than the one that carries most, and those of at most half the
 /// best rate if they are fewer than the others.
-fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
-    let rate = |(_, port): &Port<'_>| port.rate.map_or(0, |rate| rate.0);
+fn odd<'a>(ports: &[PodPort<'a>]) -> Option<Odd<'a>> {
+    let rate = |(_, port): &PodPort<'_>| port.rate.map_or(0, |rate| rate.0);
     let weight = |layer| {
         let those = ports.iter().filter(|(_, port)| port.link_layer == layer);
         let rates = those.clone().map(rate).fold(0, u64::saturating_add);
@@ -244,14 +244,14 @@ fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
         true => LinkLayer::Infiniband,
         false => LinkLayer::Ethernet,
     };
-    let is_main = |port: &Port<'_>| port.1.link_layer == main;
+    let is_main = |port: &PodPort<'_>| port.1.link_layer == main;
     let own = ports.iter().filter(|port| is_main(port));
     let fastest = own.clone().map(rate).max().unwrap_or(0);
-    let is_slow = |port: &Port<'_>| (1..=fastest / 2).contains(&rate(port));
+    let is_slow = |port: &PodPort<'_>| (1..=fastest / 2).contains(&rate(port));
     let slow = own.clone().filter(|port| is_slow(port)).count();
     let few_are_slow = slow * 2 < own.count();
-    let fits = |port: &Port<'_>| is_main(port) && !(few_are_slow && is_slow(port));
-    let (rest, odd): (Vec<Port<'a>>, Vec<Port<'a>>) = ports.iter().copied().partition(fits);
+    let fits = |port: &PodPort<'_>| is_main(port) && !(few_are_slow && is_slow(port));
+    let (rest, odd): (Vec<PodPort<'a>>, Vec<PodPort<'a>>) = ports.iter().copied().partition(fits);
     let first = odd.first()?;
     let names = port_names(&odd);
     let kind = describe(first.1.link_layer, rate(first));
@@ -275,17 +275,18 @@ fn describe(layer: LinkLayer, rate: u64) -> String {
 
 /// A value of `NCCL_IB_HCA` that selects `wanted` of `all` and nothing else: the shorter of naming them
 /// and of excluding the others.
-fn list_of(wanted: &[Port<'_>], all: &[Port<'_>]) -> String {
-    let is_in = |ports: &[Port<'_>], port: &Port<'_>| ports.iter().any(|one| key(one) == key(port));
+fn list_of(wanted: &[PodPort<'_>], all: &[PodPort<'_>]) -> String {
+    let is_in =
+        |ports: &[PodPort<'_>], port: &PodPort<'_>| ports.iter().any(|one| key(one) == key(port));
     let mut others = all.to_vec();
     others.retain(|port| !is_in(wanted, port));
     // The port is named if other ports of the device are not meant.
-    let names = |ports: &[Port<'_>]| {
+    let names = |ports: &[PodPort<'_>]| {
         let is_whole = |name: &str| {
             let mut own = all.iter().filter(|port| key(port).0 == name);
             own.all(|port| is_in(ports, port))
         };
-        let name = |port: &Port<'_>| match is_whole(key(port).0) {
+        let name = |port: &PodPort<'_>| match is_whole(key(port).0) {
             true => port.0.device.name.clone(),
             false => port_name(port),
         };
@@ -299,7 +300,7 @@ fn list_of(wanted: &[Port<'_>], all: &[Port<'_>]) -> String {
     }
 }
 
-fn key<'a>(port: &Port<'a>) -> (&'a str, u32) {
+fn key<'a>(port: &PodPort<'a>) -> (&'a str, u32) {
     (port.0.device.name.as_str(), port.1.number)
 }
 

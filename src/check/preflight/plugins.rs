@@ -1,6 +1,6 @@
 //! Shared libraries: libibverbs, and NCCL's network plugin.
 
-use super::{Context, Fabric, Item, Judged};
+use super::{Checked, Item, PodFabric, PodView};
 use crate::observe::container::{Environment, Library};
 
 /// Why nothing is said about libraries in a static tool's image.
@@ -48,8 +48,8 @@ pub(crate) fn libraries_wanted(environment: &Environment) -> Vec<String> {
 }
 
 /// Judges libibverbs, which NCCL opens by name.
-pub(super) fn libibverbs(context: &Context<'_>) -> Judged {
-    let is_verbs = context.fabric == Fabric::Verbs;
+pub(super) fn libibverbs(context: &PodView<'_>) -> Checked {
+    let is_verbs = context.fabric == PodFabric::Verbs;
     Item::skipped("this container has no InfiniBand or RoCE device").when(!is_verbs)?;
     Item::skipped(OTHER_IMAGE).when(!context.facts.has_loader)?;
     Ok(match context.facts.libraries.get(VERBS) {
@@ -68,29 +68,29 @@ pub(super) fn libibverbs(context: &Context<'_>) -> Judged {
 }
 
 /// The fabric, or without a device the one that the settings imply.
-fn intended(context: &Context<'_>) -> Fabric {
+fn intended(context: &PodView<'_>) -> PodFabric {
     match context.fabric {
-        Fabric::None if context.efa.is_some() && context.tcp.is_none() => Fabric::Efa,
+        PodFabric::None if context.efa.is_some() && context.tcp.is_none() => PodFabric::Efa,
         fabric => fabric,
     }
 }
 
 /// Why the fabric needs a plugin; `None` if it does not.
-fn needed_by(fabric: Fabric) -> Option<&'static str> {
+fn needed_by(fabric: PodFabric) -> Option<&'static str> {
     match fabric {
-        Fabric::Efa => Some("EFA works only with the aws-ofi-nccl plugin"),
-        Fabric::TcpRails => Some("this platform's rails work only with its plugin"),
+        PodFabric::Efa => Some("EFA works only with the aws-ofi-nccl plugin"),
+        PodFabric::TcpRails => Some("this platform's rails work only with its plugin"),
         _ => None,
     }
 }
 
 /// How the plugin gets into the container.
-fn remedy(fabric: Fabric) -> &'static str {
+fn remedy(fabric: PodFabric) -> &'static str {
     match fabric {
-        Fabric::Efa => {
+        PodFabric::Efa => {
             "put aws-ofi-nccl and libfabric into the image, or mount them (`volumes`, /opt/amazon), and add the directory to LD_LIBRARY_PATH; or NCCL_NET_PLUGIN: the library's full path"
         }
-        Fabric::TcpRails => {
+        PodFabric::TcpRails => {
             "mount the node's plugin (`volumes: hostPath: /home/kubernetes/bin/nvidia/lib64` at /usr/local/nvidia/lib64) and add it to LD_LIBRARY_PATH"
         }
         _ => {
@@ -107,13 +107,13 @@ fn allows_efa(filter: &str) -> bool {
 }
 
 /// Judges the network plugin.
-pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
+pub(super) fn net_plugin(context: &PodView<'_>) -> Checked {
     let environment = &context.facts.environment;
     let fabric = intended(context);
     let provider = environment.get("FI_PROVIDER").unwrap_or("efa");
     let message = format!("FI_PROVIDER={provider}: libfabric may not use EFA");
     let item = context.if_rdma_matters(Item::failing("OfiProvider", message));
-    item.when(fabric == Fabric::Efa && !allows_efa(provider))?;
+    item.when(fabric == PodFabric::Efa && !allows_efa(provider))?;
     if configured(environment).is_some_and(|plugins| plugins.is_empty()) {
         let message = "NCCL_NET_PLUGIN disables plugins";
         return Ok(match needed_by(fabric) {
@@ -141,8 +141,8 @@ pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
 
 /// NCCL finds no plugin: whether it needs one.
 fn missing(
-    context: &Context<'_>,
-    fabric: Fabric,
+    context: &PodView<'_>,
+    fabric: PodFabric,
     names: &[String],
     broken: Option<String>,
 ) -> Item {
@@ -164,7 +164,7 @@ fn missing(
             let message = format!("{what}; NCCL continues with its own transport");
             Item::degraded("PluginMissing", message).fix(remedy(fabric))
         }
-        _ if fabric == Fabric::Verbs && context.tcp.is_none() => {
+        _ if fabric == PodFabric::Verbs && context.tcp.is_none() => {
             Item::ok("no plugin: NCCL's own transport")
         }
         _ => Item::skipped("no plugin, and none is configured"),

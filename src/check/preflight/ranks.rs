@@ -1,7 +1,7 @@
 //! Rank variables: whether they are numbers that fit each other and the GPUs.
 
 use super::job::{LAUNCHERS, number};
-use super::{Context, Item, Judged};
+use super::{Checked, Item, PodView};
 use crate::observe::container::Environment;
 
 /// torchrun's number of processes per node, which may also be one of a few words.
@@ -19,7 +19,7 @@ fn set_names(environment: &Environment) -> Vec<&'static str> {
 }
 
 /// Judges the rank variables.
-pub(super) fn ranks(context: &Context<'_>) -> Judged {
+pub(super) fn ranks(context: &PodView<'_>) -> Checked {
     let environment = &context.facts.environment;
     let names = set_names(environment);
     Item::skipped("no rank variable is set").when(names.is_empty())?;

@@ -1,7 +1,7 @@
 //! Settings that choose NCCL's network, and settings that NCCL reads differently than intended.
 
 use super::nccl_list::{MAX_INTERFACES, NcclList, parse_number};
-use super::{Context, Fabric, Item, Judged, any_of, count, list};
+use super::{Checked, Item, PodFabric, PodView, any_of, count, list};
 use crate::observe::container::Setting;
 use crate::observe::reading::Reading;
 
@@ -21,7 +21,7 @@ const RAILS: &str = "NCCL_FASTRAK_IFNAME NCCL_FASTRAK_CTRL_DEV NCCL_GPUDIRECTTCP
     NCCL_GPUDIRECTTCPX_CTRL_DEV";
 
 /// Judges which network NCCL will use.
-pub(super) fn network(context: &Context<'_>) -> Judged {
+pub(super) fn network(context: &PodView<'_>) -> Checked {
     let usable = context.selected().len();
     if let Some(setting) = context.nccl("NCCL_NET") {
         let (value, shown) = (setting.value, setting.to_string());
@@ -40,7 +40,7 @@ pub(super) fn network(context: &Context<'_>) -> Judged {
     }
     Ok(match (context.fabric, context.plugin()) {
         (_, Some(path)) => Item::ok(format!("NCCL tries the plugin {path} first")),
-        (Fabric::Verbs, None) if usable > 0 => {
+        (PodFabric::Verbs, None) if usable > 0 => {
             let ports = count(usable, "port");
             Item::ok(format!("NCCL's own transport over {ports}"))
         }
@@ -49,13 +49,13 @@ pub(super) fn network(context: &Context<'_>) -> Judged {
 }
 
 /// `NCCL_NET=IB`: NCCL ends without a usable port.
-fn ib(context: &Context<'_>, setting: Setting<'_>, usable: usize) -> Item {
+fn ib(context: &PodView<'_>, setting: Setting<'_>, usable: usize) -> Item {
     if context.nccl_flag("NCCL_IB_DISABLE") {
         let message = format!("{setting}, and NCCL_IB_DISABLE forbids it: NCCL ends");
         return Item::failing("NetNotAvailable", message).fix("NCCL_IB_DISABLE: unset it");
     }
     match (context.fabric, usable) {
-        (Fabric::Unknown, _) => {
+        (PodFabric::Unknown, _) => {
             let message = format!("{setting}; RDMA devices could not be listed");
             Item::unknown("RdmaUnreadable", message)
         }
@@ -67,8 +67,8 @@ fn ib(context: &Context<'_>, setting: Setting<'_>, usable: usize) -> Item {
 
 /// A setting asks for TCP: wrong if the job could have used RDMA. Devices that this container was not
 /// given count as well.
-fn tcp(context: &Context<'_>, setting: Setting<'_>) -> Item {
-    let has_rdma = !context.devices().is_empty() || context.fabric == Fabric::TcpRails;
+fn tcp(context: &PodView<'_>, setting: Setting<'_>) -> Item {
+    let has_rdma = !context.devices().is_empty() || context.fabric == PodFabric::TcpRails;
     let has_gpus = context.gpus.is_some_and(|gpus| gpus > 0);
     let fine = |why| Item::ok(format!("{setting} asks for TCP, and {why}"));
     let why = match (has_rdma, context.is_many_nodes() && has_gpus) {
@@ -83,7 +83,7 @@ fn tcp(context: &Context<'_>, setting: Setting<'_>) -> Item {
 }
 
 /// Judges the other settings.
-pub(super) fn others(context: &Context<'_>) -> Judged {
+pub(super) fn others(context: &PodView<'_>) -> Checked {
     let environment = &context.facts.environment;
     let mut numbers = NUMBERS.split_whitespace();
     let wrong = missing_file(context)
@@ -105,7 +105,7 @@ pub(super) fn others(context: &Context<'_>) -> Judged {
 
 /// A file that a setting refers to and that does not exist. Another image than the job's proves
 /// nothing.
-fn missing_file(context: &Context<'_>) -> Option<Item> {
+fn missing_file(context: &PodView<'_>) -> Option<Item> {
     let missing = |name: &'static str| {
         let found = context.facts.referenced_files.get(name);
         let is_missing = found == Some(&Reading::Absent) && context.facts.has_loader;
@@ -125,10 +125,10 @@ fn missing_file(context: &Context<'_>) -> Option<Item> {
 }
 
 /// An interface that a setting of Google's plugins names and that does not exist.
-fn missing_rail(context: &Context<'_>) -> Option<Item> {
+fn missing_rail(context: &PodView<'_>) -> Option<Item> {
     let facts = context.facts;
     let names: Vec<&String> = match (&facts.interfaces, &facts.links) {
-        _ if context.fabric != Fabric::TcpRails => return None,
+        _ if context.fabric != PodFabric::TcpRails => return None,
         (Reading::Value(all), _) => all.iter().map(|interface| &interface.name).collect(),
         (_, Reading::Value(links)) => links.keys().collect(),
         _ => return None,
@@ -165,7 +165,7 @@ fn not_a_number(setting: Setting<'_>) -> Option<Item> {
     Some(item.fix(format!("{}: a number", setting.name)))
 }
 
-fn p2p_disabled(context: &Context<'_>) -> Option<Item> {
+fn p2p_disabled(context: &PodView<'_>) -> Option<Item> {
     let matters = context.gpus.is_some_and(|gpus| gpus > 1);
     (matters && context.nccl_flag("NCCL_P2P_DISABLE")).then(|| {
         let message = "NCCL_P2P_DISABLE=1: GPUs of this node communicate through host memory instead of NVLink or PCIe";

@@ -74,12 +74,12 @@ pub struct FabricFacts {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-struct Table {
+struct ShapeTable {
     shape: Vec<Shape>,
     fabric: BTreeMap<Fabric, FabricFacts>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| embedded(include_str!("table.toml")));
+static TABLE: LazyLock<ShapeTable> = LazyLock::new(|| embedded(include_str!("table.toml")));
 
 /// All shapes, the narrower pattern first.
 pub fn shapes() -> &'static [Shape] {

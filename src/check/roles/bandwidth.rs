@@ -1,7 +1,7 @@
 //! Rule 4: rails by the bandwidth of their kind.
 
-use super::kind::{Kind, kinds};
-use super::{Port, Role, Roles, decide};
+use super::kind::{NicKind, kinds};
+use super::{Role, RolePort, Roles, decide};
 use crate::observe::history::History;
 use crate::observe::rdma::{Function, LinkLayer};
 use crate::observe::remembered::RATE;
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The best rate of a port, in this boot or as remembered.
-fn best_rate(port: &Port<'_>, history: &History) -> Option<BitsPerSec> {
+fn best_rate(port: &RolePort<'_>, history: &History) -> Option<BitsPerSec> {
     let of_boot = history.ports.get(&port.key).and_then(|seen| seen.best_rate);
     let (part, identity) = (port.key.to_string(), port.device.identity());
     let remembered = history.remembered.best(&part, identity, RATE);
@@ -20,8 +20,8 @@ fn best_rate(port: &Port<'_>, history: &History) -> Option<BitsPerSec> {
 /// Rule 4: without GPUs to go by, the model with most ports at the highest rate.
 /// `carriers`: ports that carry the default route; `None` in a virtual machine.
 pub(super) fn by_bandwidth(
-    ports: &[Port<'_>],
-    (history, carriers): (&History, Option<&[Port<'_>]>),
+    ports: &[RolePort<'_>],
+    (history, carriers): (&History, Option<&[RolePort<'_>]>),
     roles: &mut Roles,
 ) {
     let kinds = kinds(ports).into_iter().map(|kind| {
@@ -71,14 +71,14 @@ pub(super) fn by_bandwidth(
 /// Ports that are of the rails' board and in another mode: one or two, where three or more rails are of it.
 /// Not those that were up in theirs, which is meant then, nor those of a card by which the node is reached.
 fn in_another_mode<'a>(
-    ports: &'a [Port<'_>],
-    rails: &Kind<'_>,
-    (history, carriers): (&History, &[Port<'_>]),
+    ports: &'a [RolePort<'_>],
+    rails: &NicKind<'_>,
+    (history, carriers): (&History, &[RolePort<'_>]),
 ) -> BTreeSet<&'a PortKey> {
-    let board = |of: &Port<'_>| of.device.board_id.clone();
-    let is_odd = |port: &&Port<'a>| {
+    let board = |of: &RolePort<'_>| of.device.board_id.clone();
+    let is_odd = |port: &&RolePort<'a>| {
         let (kind, card) = (port.kind(), port.card());
-        let of_rails = |rail: &&Port<'_>| rail.kind().fits(rails) && board(rail) == board(port);
+        let of_rails = |rail: &&RolePort<'_>| rail.kind().fits(rails) && board(rail) == board(port);
         let differs = kind.is_complete() && kind.is_of_make(rails) && !kind.fits(rails);
         (differs && board(port).is_some() && port.device.function == Function::Physical)
             && best_rate(port, history).is_none()
@@ -93,8 +93,8 @@ fn in_another_mode<'a>(
 /// Boards of one kind, two or more and fewer than half, that were up and never as fast as the rest:
 /// what one model is sold as twice, for the fabric and for storage. One odd board is not that.
 fn slower_boards<'a>(
-    ports: &'a [Port<'_>],
-    kind: &Kind<'_>,
+    ports: &'a [RolePort<'_>],
+    kind: &NicKind<'_>,
     history: &History,
 ) -> BTreeSet<&'a str> {
     let mut boards: BTreeMap<&str, (usize, Option<BitsPerSec>)> = BTreeMap::new();

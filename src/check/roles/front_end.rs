@@ -1,7 +1,7 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
 use super::pcie_affinity::{is_near, most_common};
-use super::{Port, Role, Roles, decide, without};
+use super::{Role, RolePort, Roles, decide, without};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{Function, LinkLayer};
 use crate::units::PortKey;
@@ -23,14 +23,14 @@ pub(in crate::check) fn is_sold_with_nics(pci: &PciFacts) -> bool {
 /// Leaves out BlueFields of machines whose rails are other NICs, also where these are gone or cannot be
 /// read. With a card for each GPU they may be the rails.
 pub(super) fn without_bluefields<'p>(
-    ports: Vec<Port<'p>>,
+    ports: Vec<RolePort<'p>>,
     pci: Option<&PciFacts>,
     roles: &mut Roles,
-) -> Vec<Port<'p>> {
+) -> Vec<RolePort<'p>> {
     let of_bluefield = |id: &String| id.starts_with("15b3:a2d");
-    let is_bluefield = |port: &Port<'p>| port.device.pci_id.as_ref().is_some_and(of_bluefield);
+    let is_bluefield = |port: &RolePort<'p>| port.device.pci_id.as_ref().is_some_and(of_bluefield);
     let bluefields = ports.iter().filter(|port| is_bluefield(port));
-    let cards: BTreeSet<String> = bluefields.map(Port::card).collect();
+    let cards: BTreeSet<String> = bluefields.map(RolePort::card).collect();
     let few = pci.is_some_and(|pci| is_sold_with_nics(pci) && cards.len() < pci.gpus.len());
     let why = "BlueField of a machine whose rails are other NICs";
     without(ports, |port| few && is_bluefield(port), why, roles)
@@ -45,7 +45,7 @@ pub(super) struct Routes<'a> {
 
 impl<'a> Routes<'a> {
     /// InfiniBand ports (IPoIB) and rails have routes, too, and stay what they are.
-    pub(super) fn of(ports: &[Port<'a>], virtual_machine: bool) -> Self {
+    pub(super) fn of(ports: &[RolePort<'a>], virtual_machine: bool) -> Self {
         let front_ends = ports.iter().filter(|port| {
             port.device.function != Function::Software
                 && port.layer != LinkLayer::Infiniband
@@ -62,12 +62,12 @@ impl<'a> Routes<'a> {
     }
 
     /// The default route that a port carries, where that makes it a management NIC.
-    pub(super) fn by(&self, port: &Port<'a>) -> Option<&'a str> {
+    pub(super) fn by(&self, port: &RolePort<'a>) -> Option<&'a str> {
         let interface = self.by.get(&port.key).copied();
         interface.filter(|_| self.known.len() <= MAX_ROUTES)
     }
 
-    fn near_a_gpu(&self, port: &Port<'_>) -> bool {
+    fn near_a_gpu(&self, port: &RolePort<'_>) -> bool {
         !self.virtual_machine && port.seen.distances.values().any(|d| is_near(*d))
     }
 
@@ -76,11 +76,11 @@ impl<'a> Routes<'a> {
     /// be ports of that switch, too. Those left out are added to the `carriers` of the route.
     pub(super) fn without_possible<'p>(
         &self,
-        ports: Vec<Port<'p>>,
-        carriers: &mut Vec<Port<'p>>,
+        ports: Vec<RolePort<'p>>,
+        carriers: &mut Vec<RolePort<'p>>,
         roles: &mut Roles,
-    ) -> Vec<Port<'p>> {
-        let may = |port: &Port<'p>| -> Option<&'p str> {
+    ) -> Vec<RolePort<'p>> {
+        let may = |port: &RolePort<'p>| -> Option<&'p str> {
             let (interface, _) = port.seen.maybe_routes.get(&port.port.number)?;
             let told = self.known.contains(interface.as_str()) || port.device.is_gvnic();
             (!told && !self.near_a_gpu(port)).then_some(interface)
@@ -104,13 +104,13 @@ impl<'a> Routes<'a> {
     /// ports that carry the route; `given`: those that the operator decided.
     pub(super) fn without_sisters<'p>(
         &self,
-        ports: Vec<Port<'p>>,
-        (carriers, given): (&[Port<'p>], &Roles),
+        ports: Vec<RolePort<'p>>,
+        (carriers, given): (&[RolePort<'p>], &Roles),
         roles: &mut Roles,
-    ) -> Vec<Port<'p>> {
+    ) -> Vec<RolePort<'p>> {
         let candidates = || ports.iter().filter(|port| !given.contains_key(&port.key));
-        let cards: BTreeSet<String> = candidates().map(Port::card).collect();
-        let sister = |port: &Port<'p>| {
+        let cards: BTreeSet<String> = candidates().map(RolePort::card).collect();
+        let sister = |port: &RolePort<'p>| {
             port.layer == LinkLayer::Ethernet
                 && !self.near_a_gpu(port)
                 && (carriers.iter())
@@ -129,10 +129,11 @@ const MAJORITY: usize = 3;
 
 /// Whether a port's GPU has no more of its make next to it than is usual: then it is a rail to which the
 /// network gave a route (DHCP), however many others have one. A route by a bond or VLAN is meant.
-fn is_like_the_rails(port: &Port<'_>, ports: &[Port<'_>]) -> bool {
-    let near = |of: &Port<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| is_near(*d));
+fn is_like_the_rails(port: &RolePort<'_>, ports: &[RolePort<'_>]) -> bool {
+    let near =
+        |of: &RolePort<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| is_near(*d));
     let is_like =
-        |of: &&Port<'_>| of.make() == port.make() && of.device.function == port.device.function;
+        |of: &&RolePort<'_>| of.make() == port.make() && of.device.function == port.device.function;
     let like: Vec<_> = ports.iter().filter(is_like).collect();
     let gpus = port.seen.distances.keys();
     let nearby = |gpu: &String| like.iter().filter(|of| near(of, gpu)).count();

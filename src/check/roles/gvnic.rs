@@ -1,6 +1,6 @@
 //! Google's virtual NICs: an ordinary interface on most machines, the GPUs' fabric on some.
 
-use super::{Port, Role, Roles, decide, without};
+use super::{Role, RolePort, Roles, decide, without};
 use crate::observe::fabric::SeenFabric;
 use crate::units::DeviceKey;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ const FEWEST: usize = 4;
 /// this boot. `told`: machines of this shape have no other fabric, so one that came up with fewer
 /// has fewer rails, not none.
 pub(super) fn unless_the_fabric<'a>(
-    ports: Vec<Port<'a>>,
+    ports: Vec<RolePort<'a>>,
     fabric: &BTreeMap<DeviceKey, SeenFabric>,
     (gpus, told): (bool, bool),
     roles: &mut Roles,
-) -> Vec<Port<'a>> {
+) -> Vec<RolePort<'a>> {
     let (mut gvnics, others): (Vec<_>, Vec<_>) =
         (ports.into_iter()).partition(|port| port.device.is_gvnic());
     let rdma = fabric.values().any(|seen| !seen.device.is_gvnic());
@@ -37,13 +37,13 @@ pub(super) fn unless_the_fabric<'a>(
 
 /// The node's own: the one with the default route, of several the first on the bus, where Google
 /// puts it. Secondary networks may hand out default routes as well.
-fn own(gvnics: &[Port<'_>]) -> Option<(usize, String)> {
-    let route = |port: &Port<'_>| {
+fn own(gvnics: &[RolePort<'_>]) -> Option<(usize, String)> {
+    let route = |port: &RolePort<'_>| {
         let (interface, _) = port.seen.routes.get(&port.port.number)?;
         Some(interface.clone())
     };
     let routed = gvnics.iter().filter(|port| route(port).is_some()).count();
-    let rank = |port: &Port<'_>| (routed > 0 && route(port).is_none(), port.device.pci);
+    let rank = |port: &RolePort<'_>| (routed > 0 && route(port).is_none(), port.device.pci);
     let (place, port) = (gvnics.iter().enumerate()).min_by_key(|(_, port)| rank(port))?;
     let why = match route(port) {
         Some(interface) => format!("carries the default route ({interface})"),

@@ -4,13 +4,13 @@
 //! would make a rail another thing. The board id (PSID) is not part of it: one fabric has boards of
 //! several batches.
 
-use super::Port;
+use super::RolePort;
 use crate::observe::rdma::{LinkLayer, RdmaDevice};
 use std::borrow::Cow;
 
 /// Known facts about a NIC's make and use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind<'a> {
+pub struct NicKind<'a> {
     /// Name of the bound kernel driver; `None` if unbound or unreadable.
     pub driver: Option<&'a str>,
     /// PCI `vendor:device`, or what the driver calls the model.
@@ -19,10 +19,10 @@ pub struct Kind<'a> {
     pub link_layer: Option<LinkLayer>,
 }
 
-impl<'a> Kind<'a> {
+impl<'a> NicKind<'a> {
     /// The kind of a port.
     pub fn of(device: &'a RdmaDevice, link_layer: LinkLayer) -> Self {
-        Kind {
+        NicKind {
             driver: driver(device),
             model: model(device),
             link_layer: layer(device, link_layer),
@@ -30,12 +30,12 @@ impl<'a> Kind<'a> {
     }
 
     /// Whether two may be one: nothing that is known of both differs.
-    pub fn fits(&self, other: &Kind<'_>) -> bool {
+    pub fn fits(&self, other: &NicKind<'_>) -> bool {
         self.is_of_make(other) && fits(self.link_layer, other.link_layer)
     }
 
     /// The same, whichever link layer they are set to.
-    pub(super) fn is_of_make(&self, other: &Kind<'_>) -> bool {
+    pub(super) fn is_of_make(&self, other: &NicKind<'_>) -> bool {
         fits(self.driver, other.driver) && fits(self.model.as_deref(), other.model.as_deref())
     }
 
@@ -91,10 +91,10 @@ pub fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
 }
 
 /// The kinds there are among ports: of which everything is known, and those that may be none of them.
-pub(super) fn kinds<'a>(ports: &[Port<'a>]) -> Vec<Kind<'a>> {
-    let mut kinds: Vec<Kind<'a>> = ports.iter().map(Port::kind).collect();
+pub(super) fn kinds<'a>(ports: &[RolePort<'a>]) -> Vec<NicKind<'a>> {
+    let mut kinds: Vec<NicKind<'a>> = ports.iter().map(RolePort::kind).collect();
     let complete = kinds.iter().filter(|kind| kind.is_complete()).cloned();
-    let complete: Vec<Kind<'a>> = complete.collect();
+    let complete: Vec<NicKind<'a>> = complete.collect();
     kinds.retain(|kind| kind.is_complete() || !complete.iter().any(|known| known.fits(kind)));
     kinds.sort();
     kinds.dedup();

@@ -1,7 +1,7 @@
 //! Rule 3: rails by their nearness to GPUs.
 
-use super::kind::{Kind, kinds};
-use super::{Port, Role, Roles, decide};
+use super::kind::{NicKind, kinds};
+use super::{Role, RolePort, Roles, decide};
 use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
@@ -29,7 +29,7 @@ pub fn is_near(distance: Distance) -> bool {
 
 /// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
 /// keeps its place next to its GPU: what is further off is not the nearest.
-pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'p> {
+pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Near<'p> {
     let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
     let best = least(of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)));
     let mut near = Near::new();
@@ -45,15 +45,15 @@ pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'
 
 /// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
 /// GPU or two is what else is plugged in there. Where none serves as many, those that serve most are.
-fn fabric_kinds<'a>(ports: &[Port<'a>], near: &Near<'_>) -> Vec<Kind<'a>> {
-    let served = |of: &dyn Fn(&Port<'a>) -> bool| -> BTreeSet<&str> {
+fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>> {
+    let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&str> {
         let ports = ports.iter().filter(|port| of(port));
         let gpus = ports.filter_map(|port| near.get(&port.key));
         gpus.flat_map(|gpus| gpus.keys().copied()).collect()
     };
     let all = served(&|_| true).len();
     let mut found = kinds(ports);
-    let by = |kind: &Kind<'a>| served(&|port| port.kind().fits(kind)).len();
+    let by = |kind: &NicKind<'a>| served(&|port| port.kind().fits(kind)).len();
     let most = found.iter().map(by).max().unwrap_or(0);
     found.retain(|kind| by(kind) == most || by(kind) * 2 > all);
     found
@@ -71,13 +71,13 @@ pub(super) fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize>
 
 /// Rule 3: ports of NICs that are nearest to a GPU by PCI topology.
 pub(super) fn by_nearness(
-    ports: &[Port<'_>],
+    ports: &[RolePort<'_>],
     near: &Near<'_>,
     pci: Option<&PciFacts>,
     roles: &mut Roles,
 ) {
     let fabric = fabric_kinds(ports, near);
-    let of_fabric = |port: &Port<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
+    let of_fabric = |port: &RolePort<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
     let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
     for port in ports {
         for gpu in near.get(&port.key).into_iter().flat_map(BTreeMap::keys) {
@@ -86,7 +86,7 @@ pub(super) fn by_nearness(
     }
     let usual = most_common(serving.values().copied());
     let rails = (ports.iter()).filter(|port| of_fabric(port) && near.contains_key(&port.key));
-    let rails: Vec<&Port<'_>> = rails.collect();
+    let rails: Vec<&RolePort<'_>> = rails.collect();
     let is_left = |gpu: &str| serving.get(gpu) < usual.as_ref();
     for port in ports {
         let mut gpus = near.get(&port.key).into_iter().flatten();
@@ -116,16 +116,20 @@ pub(super) fn by_nearness(
 /// Whether a port of the rails' kind hangs where a rail hangs, its GPU being away: below as many
 /// bridges as most rails, with their board. One of the two must be known; both, where GPUs of other
 /// rails are near.
-fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&PciFacts>) -> bool {
-    let function = |port: &Port<'_>| port.device.pci.map_or(0, |pci| pci.function);
+fn like_a_rail_without_gpu(
+    port: &RolePort<'_>,
+    rails: &[&RolePort<'_>],
+    pci: Option<&PciFacts>,
+) -> bool {
+    let function = |port: &RolePort<'_>| port.device.pci.map_or(0, |pci| pci.function);
     let first = port.port.number == 1
         && (function(port) == 0 || rails.iter().any(|rail| function(rail) == function(port)));
     if !first {
         return false;
     }
     let others_near = port.seen.distances.values().any(|of| is_near(*of));
-    let depth = |port: &Port<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
-    let alike = |of: &dyn Fn(&Port<'_>) -> Option<bool>| {
+    let depth = |port: &RolePort<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
+    let alike = |of: &dyn Fn(&RolePort<'_>) -> Option<bool>| {
         let votes: Vec<bool> = rails.iter().filter_map(|rail| of(rail)).collect();
         let for_it = votes.iter().filter(|vote| **vote).count();
         (!votes.is_empty()).then_some(for_it * 2 > votes.len())

@@ -97,15 +97,15 @@ fn a_suspect_is_one_only_after_a_while() {
     assert_eq!(
         seen,
         [
-            row(State::Unknown, "Watching", 30),
-            row(State::Unknown, "Watching", 30),
-            row(State::Unknown, "Watching", 30),
+            row(SuspectState::Unknown, "Watching", 30),
+            row(SuspectState::Unknown, "Watching", 30),
+            row(SuspectState::Unknown, "Watching", 30),
             // The first rate is that of the 30 s before it.
-            row(State::Suspect, "TcpOnly", 120),
-            row(State::Suspect, "TcpOnly", 120),
-            row(State::Idle, "LittleTraffic", 180),
-            row(State::Unknown, "Watching", 210),
-            row(State::Suspect, "TcpOnly", 330),
+            row(SuspectState::Suspect, "TcpOnly", 120),
+            row(SuspectState::Suspect, "TcpOnly", 120),
+            row(SuspectState::Idle, "LittleTraffic", 180),
+            row(SuspectState::Unknown, "Watching", 210),
+            row(SuspectState::Suspect, "TcpOnly", 330),
         ]
     );
     let suspect = last.unwrap();
@@ -134,83 +134,116 @@ fn a_suspect_is_one_only_after_a_while() {
 #[test]
 fn whatever_is_not_known_is_no_suspicion() {
     type Edit = fn(&mut NodeRdma, &mut PodTraffic);
-    let rows: &[(&str, State, &str, Edit)] = &[
-        ("as it is", State::Suspect, "TcpOnly", |_, _| {}),
-        ("no hostPID", State::Unknown, "NoProcess", |_, p| {
+    let rows: &[(&str, SuspectState, &str, Edit)] = &[
+        ("as it is", SuspectState::Suspect, "TcpOnly", |_, _| {}),
+        ("no hostPID", SuspectState::Unknown, "NoProcess", |_, p| {
             p.processes = 0
         }),
-        ("cgroups", State::Unknown, "Unreadable", |_, p| {
+        ("cgroups", SuspectState::Unknown, "Unreadable", |_, p| {
             p.unreadable = Some("denied".into())
         }),
-        ("first look", State::Unknown, "FirstLook", |_, p| {
+        ("first look", SuspectState::Unknown, "FirstLook", |_, p| {
             p.from = None;
             p.per_second = None;
         }),
-        ("host network", State::Unknown, "HostNetwork", |_, p| {
-            p.host_network = Some(true)
-        }),
-        ("host network?", State::Unknown, "HostNetwork", |_, p| {
-            p.host_network = None
-        }),
-        ("netlink fails", State::Unknown, "RdmaUnknown", |n, _| {
-            n.unknown = Some("timeout".into())
-        }),
-        ("exclusive", State::Unknown, "ExclusiveDevices", |n, _| {
-            n.exclusive = Some(true)
-        }),
+        (
+            "host network",
+            SuspectState::Unknown,
+            "HostNetwork",
+            |_, p| p.host_network = Some(true),
+        ),
+        (
+            "host network?",
+            SuspectState::Unknown,
+            "HostNetwork",
+            |_, p| p.host_network = None,
+        ),
+        (
+            "netlink fails",
+            SuspectState::Unknown,
+            "RdmaUnknown",
+            |n, _| n.unknown = Some("timeout".into()),
+        ),
+        (
+            "exclusive",
+            SuspectState::Unknown,
+            "ExclusiveDevices",
+            |n, _| n.exclusive = Some(true),
+        ),
         // An old kernel tells no mode, and has none but shared.
-        ("mode untold", State::Suspect, "TcpOnly", |n, _| {
+        ("mode untold", SuspectState::Suspect, "TcpOnly", |n, _| {
             n.exclusive = None
         }),
-        ("no RDMA here", State::Unknown, "NoRdmaDevice", |n, _| {
-            n.devices.clear()
-        }),
-        ("not listed", State::Unknown, "NotListed", |_, p| {
+        (
+            "no RDMA here",
+            SuspectState::Unknown,
+            "NoRdmaDevice",
+            |n, _| n.devices.clear(),
+        ),
+        ("not listed", SuspectState::Unknown, "NotListed", |_, p| {
             p.qps = PodQps::NotListed
         }),
         (
             "hidden owners",
-            State::Unknown,
+            SuspectState::Unknown,
             "QueuePairsUnknown",
             |_, p| {
                 p.qps = PodQps::Unknown("3 queue pairs tell no process".into());
             },
         ),
-        ("datagrams", State::Unknown, "DatagramOnly", |_, p| {
-            p.qps = PodQps::Known(OwnedQps {
-                datagram: 2,
-                ..OwnedQps::default()
-            });
-        }),
-        ("moves little", State::Idle, "LittleTraffic", |_, p| {
-            p.per_second = Some(moved(99.0))
-        }),
+        (
+            "datagrams",
+            SuspectState::Unknown,
+            "DatagramOnly",
+            |_, p| {
+                p.qps = PodQps::Known(OwnedQps {
+                    datagram: 2,
+                    ..OwnedQps::default()
+                });
+            },
+        ),
+        (
+            "moves little",
+            SuspectState::Idle,
+            "LittleTraffic",
+            |_, p| p.per_second = Some(moved(99.0)),
+        ),
         // The node as a whole moves little, and so do pods that share its namespace.
         (
             "host network, quiet",
-            State::Idle,
+            SuspectState::Idle,
             "LittleTraffic",
             |_, p| {
                 p.host_network = Some(true);
                 p.per_second = Some(moved(1.0));
             },
         ),
-        ("a virtual machine", State::Unknown, "NoIpLayer", |_, p| {
-            let links = moved(900.0).links;
-            p.per_second = Some(Moved {
-                links,
-                ..moved(1.0)
-            });
-        }),
-        ("a node's bridges", State::Idle, "LittleTraffic", |_, p| {
-            let links = moved(900.0).links;
-            p.host_network = Some(true);
-            p.per_second = Some(Moved {
-                links,
-                ..moved(1.0)
-            });
-        }),
-        ("EFA", State::Cleared, "RdmaMoves", |_, p| {
+        (
+            "a virtual machine",
+            SuspectState::Unknown,
+            "NoIpLayer",
+            |_, p| {
+                let links = moved(900.0).links;
+                p.per_second = Some(Moved {
+                    links,
+                    ..moved(1.0)
+                });
+            },
+        ),
+        (
+            "a node's bridges",
+            SuspectState::Idle,
+            "LittleTraffic",
+            |_, p| {
+                let links = moved(900.0).links;
+                p.host_network = Some(true);
+                p.per_second = Some(Moved {
+                    links,
+                    ..moved(1.0)
+                });
+            },
+        ),
+        ("EFA", SuspectState::Cleared, "RdmaMoves", |_, p| {
             p.rdma_per_second = Some(5e9);
             p.qps = PodQps::Known(OwnedQps {
                 other: 8,
@@ -240,13 +273,13 @@ fn whatever_is_not_known_is_no_suspicion() {
 #[test]
 fn who_owns_queue_pairs_is_never_suspected() {
     for (mb, ready, rdma, state, reason) in [
-        (900.0, 4, Some(4e10), State::Cleared, "RdmaMoves"),
-        (0.0, 4, Some(4e10), State::Cleared, "RdmaMoves"),
+        (900.0, 4, Some(4e10), SuspectState::Cleared, "RdmaMoves"),
+        (0.0, 4, Some(4e10), SuspectState::Cleared, "RdmaMoves"),
         // Made, and never connected: somebody else's bytes.
-        (900.0, 0, Some(4e10), State::Unknown, "RdmaSilent"),
-        (900.0, 4, Some(1000.0), State::Unknown, "RdmaSilent"),
-        (900.0, 4, None, State::Unknown, "RdmaRateUnknown"),
-        (1.0, 4, Some(0.0), State::Idle, "LittleTraffic"),
+        (900.0, 0, Some(4e10), SuspectState::Unknown, "RdmaSilent"),
+        (900.0, 4, Some(1000.0), SuspectState::Unknown, "RdmaSilent"),
+        (900.0, 4, None, SuspectState::Unknown, "RdmaRateUnknown"),
+        (1.0, 4, Some(0.0), SuspectState::Idle, "LittleTraffic"),
     ] {
         let mut traffic = pod(300, mb, rc(ready));
         traffic.rdma_per_second = rdma;
@@ -300,8 +333,8 @@ fn pods_that_are_gone_are_forgotten() {
 #[test]
 fn the_host_s_traffic_is_that_of_its_only_job() {
     for (alone, state, reason) in [
-        (true, State::Suspect, "TcpOnly"),
-        (false, State::Unknown, "HostNetwork"),
+        (true, SuspectState::Suspect, "TcpOnly"),
+        (false, SuspectState::Unknown, "HostNetwork"),
     ] {
         let mut last = None;
         for at in [30, 60, 600] {

@@ -1,6 +1,6 @@
 //! The table of checks: names and actions.
 
-use crate::check::reason_docs::Table;
+use crate::check::reason_docs::ReasonTable;
 use crate::check::{Action, CHECKS, Weight, verdict_docs};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn names_are_unique_and_well_formed() {
 
 #[test]
 fn every_row_is_that_of_a_check() {
-    let table: Table = toml::from_str(include_str!("../checks.toml")).unwrap();
+    let table: ReasonTable = toml::from_str(include_str!("../checks.toml")).unwrap();
     let ids: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
     assert!(table.check.keys().all(|id| ids.contains(&id.as_str())));
 }

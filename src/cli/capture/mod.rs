@@ -16,7 +16,7 @@ mod write;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::host::Host;
-use crate::host::recording::{Recorded, Recording, Saved};
+use crate::host::recording::{Recorded, Recording, Stored};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::sampler::Sampler;
@@ -144,7 +144,7 @@ fn add_text(host: &Host, tree: &mut Recorded, path: impl AsRef<Path>, text: Stri
         Some(parent.join(path.file_name()?))
     };
     let real = real().unwrap_or_else(|| path.to_path_buf());
-    (tree.entries).insert(real, Saved::File(Some(text.into_bytes())));
+    (tree.entries).insert(real, Stored::File(Some(text.into_bytes())));
 }
 
 /// Counters that a restricted function refuses: a replay meets the same answer at the same files.
@@ -159,7 +159,7 @@ fn refuse_counters(host: &Host, snapshot: &Snapshot, restricted: &[PortKey], tre
             for name in tree::list(host, &dir).value().into_iter().flatten() {
                 let path = dir.join(name);
                 if let Some(real) = tree::canonical(host, &path) {
-                    tree.entries.entry(real).or_insert(Saved::File(None));
+                    tree.entries.entry(real).or_insert(Stored::File(None));
                     tree.errnos.entry(path).or_insert(Errno::EINVAL as i32);
                 }
             }

@@ -1,7 +1,7 @@
 //! What a capture keeps of files that say more than the sources need.
 
 use crate::host::Host;
-use crate::host::recording::{Recorded, Saved};
+use crate::host::recording::{Recorded, Stored};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::source::{gpudirect, ovs, routes};
@@ -20,10 +20,10 @@ pub fn scrub(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
             || path.starts_with("run/wpa_supplicant")
     };
     tree.entries
-        .retain(|path, entry| !matches!(entry, Saved::File(_)) || !private(path));
+        .retain(|path, entry| !matches!(entry, Stored::File(_)) || !private(path));
     tree.errnos.retain(|path, _| !private(path));
     let mut replace = |path: &str, keep: &dyn Fn(&str) -> String| {
-        if let Some(Saved::File(Some(bytes))) = tree.entries.get_mut(Path::new(path)) {
+        if let Some(Stored::File(Some(bytes))) = tree.entries.get_mut(Path::new(path)) {
             *bytes = keep(&String::from_utf8_lossy(bytes)).into_bytes();
         }
     };

@@ -2,7 +2,7 @@
 
 use super::{CaptureError, Summary};
 use crate::host::ERRNO_FILE;
-use crate::host::recording::{Recorded, Saved};
+use crate::host::recording::{Recorded, Stored};
 use nix::errno::Errno;
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
     let mut summary = Summary::default();
     for (path, entry) in &tree.entries {
         let bytes = match entry {
-            Saved::File(Some(bytes)) => bytes.get(..MAX_FILE).unwrap_or(bytes),
+            Stored::File(Some(bytes)) => bytes.get(..MAX_FILE).unwrap_or(bytes),
             _ => &[],
         };
         let size = bytes.len() as u64;
@@ -40,8 +40,8 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
             }
             continue;
         }
-        summary.links += usize::from(matches!(entry, Saved::Link(_)));
-        summary.files += usize::from(matches!(entry, Saved::File(_)));
+        summary.links += usize::from(matches!(entry, Stored::Link(_)));
+        summary.files += usize::from(matches!(entry, Stored::File(_)));
         summary.bytes += size;
     }
     summary.errnos = tree.errnos.len();
@@ -55,13 +55,13 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
     Ok(summary)
 }
 
-fn make(path: &Path, entry: &Saved, bytes: &[u8]) -> io::Result<()> {
+fn make(path: &Path, entry: &Stored, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
     }
     match entry {
-        Saved::Directory => std::fs::create_dir_all(path),
-        Saved::Link(target) => std::os::unix::fs::symlink(target, path),
-        Saved::File(_) => std::fs::write(path, bytes),
+        Stored::Directory => std::fs::create_dir_all(path),
+        Stored::Link(target) => std::os::unix::fs::symlink(target, path),
+        Stored::File(_) => std::fs::write(path, bytes),
     }
 }

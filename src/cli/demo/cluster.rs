@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 /// The nodes that carry the taint, and of how many.
 #[derive(Default)]
-pub(super) struct Budget {
+pub(super) struct DemoBudget {
     pub(super) carriers: Mutex<BTreeSet<String>>,
     pub(super) nodes: usize,
 }
@@ -25,7 +25,7 @@ pub(super) struct Budget {
 pub(super) struct ClusterNode {
     name: String,
     labels: BTreeMap<String, String>,
-    budget: Arc<Budget>,
+    budget: Arc<DemoBudget>,
     status: watch::Sender<Option<Arc<ClusterStatus>>>,
     facts: watch::Sender<NodeFacts>,
     pods: watch::Sender<Arc<PodTable>>,
@@ -35,7 +35,7 @@ pub(super) struct ClusterNode {
 
 impl ClusterNode {
     /// A node with the devices that its plugins offer.
-    pub(super) fn new(scenario: &Scenario, spec: &NodeSpec, budget: &Arc<Budget>) -> Self {
+    pub(super) fn new(scenario: &Scenario, spec: &NodeSpec, budget: &Arc<DemoBudget>) -> Self {
         let efa = spec.rdma.iter().any(|device| device.node_type == 7);
         let (rdma, count) = match efa {
             true => ("vpc.amazonaws.com/efa", spec.rdma.len()),

@@ -1,7 +1,7 @@
 //! Lines on the terminal about one node.
 
 use crate::check::Finding;
-use crate::readiness::history::{Change, VerdictHistory};
+use crate::readiness::history::{VerdictChange, VerdictHistory};
 use crate::report::text::Style;
 use crate::report::text::writer::Page;
 use crate::report::{Report, State, port_view};
@@ -42,8 +42,8 @@ impl Console {
         let (now, state, findings) = (report.snapshot.at, report.state, &report.findings);
         for entry in self.history.note(now, state, &report.reasons, findings) {
             match &entry.change {
-                Change::State { .. } => {}
-                Change::Raised { what, message } => {
+                VerdictChange::State { .. } => {}
+                VerdictChange::Raised { what, message } => {
                     let word = port_view::status_word(what.weight, what.status);
                     let word = judged(style, &format!("{word:<8}"));
                     lines.push(format!("       + {word} {}: {message}", what.reason));
@@ -52,7 +52,7 @@ impl Console {
                     let about = findings.iter().find(is);
                     lines.extend(about.map(|of| format!("         to do: {}", of.remedy)));
                 }
-                Change::Cleared { what, stood } => {
+                VerdictChange::Cleared { what, stood } => {
                     let (seconds, reason) = (stood.as_secs_f64(), what.reason);
                     let over = format!("{reason} is over after {seconds:.1} s");
                     lines.push(format!("       - {}: {over}", what.subject));

@@ -10,13 +10,13 @@ use std::time::Duration;
 /// `settings.toml`, which says what each is.
 #[derive(Template)]
 #[template(path = "settings.toml", escape = "none")]
-struct Settings {
+struct DemoSettings {
     speed: f64,
     /// Whether faults come and go within seconds.
     passing: bool,
 }
 
-impl Settings {
+impl DemoSettings {
     fn span(&self, secs: f64) -> Span {
         Span(Duration::from_secs_f64(secs / self.speed))
     }
@@ -35,7 +35,7 @@ impl Settings {
 /// Settings of one agent, with waiting times that fit an audience. The tests read them at every speed.
 pub(super) fn config(member: &Member, speed: f64) -> Config {
     let passing = member.scenario.seconds.is_some();
-    let settings = Settings { speed, passing };
+    let settings = DemoSettings { speed, passing };
     let text = settings.render().unwrap_or_default();
     let mut config: Config = toml::from_str(&text).unwrap_or_default();
     config.agent.listen = Listen::new(Some(member.listen.ip()), member.listen.port());

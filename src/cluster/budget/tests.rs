@@ -23,7 +23,7 @@ fn ledger(entries: &[(&str, &str)]) -> Ledger {
     }
 }
 
-fn group(nodes: &[(&str, &str, bool)]) -> Group {
+fn group(nodes: &[(&str, &str, bool)]) -> ListedNodes {
     let listed = |(node, version, tainted): &(&str, &str, bool)| {
         let listed = Listed {
             resource_version: version.to_string(),
@@ -49,7 +49,7 @@ fn asker(seconds: i64) -> Asker<'static> {
 #[test]
 fn an_entry_is_made_while_there_is_room() {
     let full = &[("b", "1"), ("c", "1")];
-    let with = |entries: &[(&str, &str)]| Step::ClaimThenGo(ledger(entries));
+    let with = |entries: &[(&str, &str)]| BudgetStep::ClaimThenGo(ledger(entries));
     for (case, ledger, seconds, want) in [
         (
             "room",
@@ -57,7 +57,7 @@ fn an_entry_is_made_while_there_is_room() {
             MINUTE,
             with(&[("a", "5"), ("b", "1")]),
         ),
-        ("entered", ledger(&[("a", "5")]), MINUTE, Step::Go),
+        ("entered", ledger(&[("a", "5")]), MINUTE, BudgetStep::Go),
         (
             "renewed",
             ledger(&[("a", "4"), ("b", "1")]),
@@ -72,7 +72,7 @@ fn an_entry_is_made_while_there_is_room() {
             with(&[("a", "5"), ("b", "1")]),
         ),
         // Versions are compared as numbers; what is behind the ledger must not ask.
-        ("behind", ledger(&[("a", "10")]), MINUTE, Step::Stale),
+        ("behind", ledger(&[("a", "10")]), MINUTE, BudgetStep::Stale),
         (
             "no numbers",
             ledger(&[("a", "x")]),
@@ -83,7 +83,7 @@ fn an_entry_is_made_while_there_is_room() {
             "full, just counted",
             ledger(full),
             59,
-            Step::Withhold(Withheld::Spent, None),
+            BudgetStep::Withhold(Withheld::Spent, None),
         ),
     ] {
         assert_eq!(ledger.ask(asker(seconds), None), want, "{case}");
@@ -104,50 +104,50 @@ fn the_group_is_counted_by_one_at_a_time() {
             "never counted",
             never.clone(),
             0,
-            Step::Count(counting(never.clone(), "a", 0)),
+            BudgetStep::Count(counting(never.clone(), "a", 0)),
         ),
         (
             "count too old",
             room.clone(),
             600,
-            Step::Count(counting(room.clone(), "a", 600)),
+            BudgetStep::Count(counting(room.clone(), "a", 600)),
         ),
         (
             "full for long",
             full.clone(),
             60,
-            Step::Count(counting(full.clone(), "a", 60)),
+            BudgetStep::Count(counting(full.clone(), "a", 60)),
         ),
         (
             "others at it",
             counting(never.clone(), "b", 0),
             59,
-            Step::Wait,
+            BudgetStep::Wait,
         ),
         (
             "others at it, full",
             counting(full.clone(), "b", 50),
             60,
-            Step::Withhold(Withheld::Spent, None),
+            BudgetStep::Withhold(Withheld::Spent, None),
         ),
         (
             "others gave up",
             counting(never.clone(), "b", 0),
             60,
-            Step::Count(counting(never.clone(), "a", 60)),
+            BudgetStep::Count(counting(never.clone(), "a", 60)),
         ),
         (
             "we are at it",
             counting(never.clone(), "a", 0),
             1,
-            Step::Count(counting(never.clone(), "a", 1)),
+            BudgetStep::Count(counting(never.clone(), "a", 1)),
         ),
         // A clock far ahead is not believed.
         (
             "from the future",
             counting(never.clone(), "b", 99),
             0,
-            Step::Count(counting(never, "a", 0)),
+            BudgetStep::Count(counting(never, "a", 0)),
         ),
     ] {
         assert_eq!(ledger.ask(asker(seconds), None), want, "{case}");
@@ -168,7 +168,7 @@ fn only_entries_that_can_never_be_used_are_dropped() {
         max: BudgetMax::Nodes(4),
         ..asker(70)
     };
-    let Step::ClaimThenGo(after) = before.ask(asker, Some(&listed)) else {
+    let BudgetStep::ClaimThenGo(after) = before.ask(asker, Some(&listed)) else {
         panic!("no room");
     };
     // b's patch may still arrive; c's cannot any more; d's has.
@@ -185,12 +185,12 @@ fn a_node_outside_the_group_gets_nothing() {
         in_group: false,
         ..asker(0)
     };
-    let withheld = Step::Withhold(Withheld::NotInGroup, None);
+    let withheld = BudgetStep::Withhold(Withheld::NotInGroup, None);
     assert_eq!(ledger(&[]).ask(outside, None), withheld);
     let listed = group(&[("b", "1", false)]);
     let step = ledger(&[]).ask(asker(0), Some(&listed));
     assert!(
-        matches!(step, Step::Withhold(Withheld::NotInGroup, Some(_))),
+        matches!(step, BudgetStep::Withhold(Withheld::NotInGroup, Some(_))),
         "{step:?}"
     );
     // Not even where no node may be tainted.
@@ -200,7 +200,7 @@ fn a_node_outside_the_group_gets_nothing() {
     };
     assert_eq!(
         ledger(&[]).ask(none, None),
-        Step::Withhold(Withheld::Spent, None)
+        BudgetStep::Withhold(Withheld::Spent, None)
     );
 }
 
@@ -242,7 +242,7 @@ fn the_annotation_is_read_back_and_nonsense_is_never_counted() {
         assert_eq!(Ledger::parse(text), Ledger::default(), "{text:?}");
         assert!(matches!(
             Ledger::parse(text).ask(asker(0), None),
-            Step::Count(_)
+            BudgetStep::Count(_)
         ));
     }
     let later = r#"{"claims": {"a": "5"}, "someday": 1}"#;
@@ -284,7 +284,7 @@ fn an_entry_of_a_node_outside_the_group_lives_as_long_as_its_taint_may() {
             claims: claims(&[("stranger", "5")]),
             ..Ledger::default()
         };
-        let mut group = Group::from([(
+        let mut group = ListedNodes::from([(
             "node-1".to_string(),
             Listed {
                 counted: true,
@@ -299,11 +299,11 @@ fn an_entry_of_a_node_outside_the_group_lives_as_long_as_its_taint_may() {
             ..asker(0)
         };
         match ledger.ask(asker, Some(&group)) {
-            Step::Withhold(Withheld::Spent, Some(next)) if stays => {
+            BudgetStep::Withhold(Withheld::Spent, Some(next)) if stays => {
                 assert_eq!(next.nodes, Some(1), "it is not counted");
                 assert!(next.claims.contains_key("stranger"));
             }
-            Step::ClaimThenGo(next) if !stays => {
+            BudgetStep::ClaimThenGo(next) if !stays => {
                 assert_eq!(next.claims, claims(&[("node-1", "7")]));
             }
             other => panic!("{other:?}"),

@@ -263,10 +263,10 @@ fn gangs() {
         ),
     ];
     for (labels, annotations, env, gpus, want) in cases {
-        let container = ContainerFacts {
+        let container = PodContainer {
             env: map(env),
             gpus: *gpus,
-            ..ContainerFacts::default()
+            ..PodContainer::default()
         };
         let found = gang(
             &Marks {

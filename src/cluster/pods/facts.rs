@@ -3,7 +3,7 @@
 use crate::cluster::job::{self, Marks};
 use crate::cluster::node::count;
 use crate::observe::pod::{
-    ContainerFacts, ContainerState, Job, PodFacts, is_gpu_resource, is_gpudirect_tcp_daemon,
+    ContainerState, PodContainer, PodFacts, PodJob, is_gpu_resource, is_gpudirect_tcp_daemon,
     is_rdma_resource,
 };
 use crate::units::cut;
@@ -73,7 +73,7 @@ pub(super) fn pod(pod: &Value) -> Option<PodFacts> {
         }
     }
     Some(PodFacts {
-        job: job::job(&marks).map(|job| Job {
+        job: job::job(&marks).map(|job| PodJob {
             kind: cut(job.kind, NAME_MAX),
             name: cut(job.name, NAME_MAX),
         }),
@@ -121,13 +121,13 @@ fn state(state: &Value) -> Option<ContainerState> {
     of("waiting").map(|waiting| ContainerState::Waiting(reason(waiting)))
 }
 
-fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
+fn container(name: &str, container: &Value, claims: bool) -> PodContainer {
     let image = text(container, "image").unwrap_or_default();
-    let mut facts = ContainerFacts {
+    let mut facts = PodContainer {
         privileged: container.pointer("/securityContext/privileged") == Some(&Value::Bool(true)),
         other_devices: claims,
         tcp_daemon: is_gpudirect_tcp_daemon(name, image),
-        ..ContainerFacts::default()
+        ..PodContainer::default()
     };
     for variable in list(container, "env") {
         let Some(name) = text(variable, "name") else {
@@ -150,7 +150,7 @@ fn container(name: &str, container: &Value, claims: bool) -> ContainerFacts {
 }
 
 /// The devices that a container requests.
-fn devices(resources: &Value, facts: &mut ContainerFacts) {
+fn devices(resources: &Value, facts: &mut PodContainer) {
     facts.other_devices |= list(resources, "claims").next().is_some();
     // An extended resource's request is its limit; either may stand alone.
     let part = |field: &str| resources.get(field).and_then(Value::as_object);

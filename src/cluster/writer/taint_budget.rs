@@ -2,7 +2,7 @@
 
 use super::Writer;
 use crate::cluster::api::{NodeApi, WRITE_LEDGER};
-use crate::cluster::budget::{Asker, Ledger, Step, Withheld};
+use crate::cluster::budget::{Asker, BudgetStep, Ledger, Withheld};
 use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
 use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
 use crate::cluster::events::{EventKind, EventRequest};
@@ -35,7 +35,7 @@ pub(super) struct TaintBudget {
 type Refusal = (&'static str, String);
 
 /// The answer to a request for a slot.
-enum Slot {
+enum BudgetSlot {
     /// The ledger has the entry: patch the Node at this version.
     Granted,
     /// No slot is free.
@@ -117,14 +117,14 @@ impl Writer {
         };
         if self.gates.wait(Gate::Slot).is_zero() {
             let wait = match self.request_slot(api, &view).await? {
-                Slot::Granted => {
+                BudgetSlot::Granted => {
                     self.budget.entry = Some(view.resource_version.clone());
                     self.budget.recorded_in = Some(self.group_of(&view).lease);
                     self.forget_refusals();
                     return Ok(true);
                 }
-                Slot::Busy => self.budget.busy.next().unwrap_or_default(),
-                Slot::Refused(refusal) => {
+                BudgetSlot::Busy => self.budget.busy.next().unwrap_or_default(),
+                BudgetSlot::Refused(refusal) => {
                     self.budget.busy.reset();
                     self.budget.refusal = Some(refusal);
                     self.budget.backoff.next().unwrap_or_default()
@@ -149,7 +149,7 @@ impl Writer {
     }
 
     /// Requests a slot for the node at its present version; a ledger that may not be used refuses it.
-    async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> ApiResult<Slot> {
+    async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> ApiResult<BudgetSlot> {
         let (group, max) = (self.group_of(view), self.settings.budget_max);
         let is_contended = |error: &ApiError| error.is_conflict() && error.what == WRITE_LEDGER;
         let attempt = async || ask_budget(api, &group, max, view).await;
@@ -159,7 +159,7 @@ impl Writer {
                 Ok(slot)
             }
             // Hundreds may want to enter at once: they come back later, which holds up nothing else.
-            Err(error) if is_contended(&error) => Ok(Slot::Busy),
+            Err(error) if is_contended(&error) => Ok(BudgetSlot::Busy),
             Err(error) => {
                 self.status.withheld = Some("api");
                 if !error.is_final() {
@@ -168,7 +168,7 @@ impl Writer {
                 // A permission is missing; labels and condition are written all the same.
                 tracing::warn!(%error, "the budget's Lease cannot be used; withholding the taint");
                 let sentence = format!("{WITHHELD}: the budget's Lease cannot be used.");
-                Ok(Slot::Refused(("api", sentence)))
+                Ok(BudgetSlot::Refused(("api", sentence)))
             }
         }
     }
@@ -237,7 +237,7 @@ async fn ask_budget(
     group: &NodeGroup,
     max: BudgetMax,
     node: &NodeView,
-) -> ApiResult<(Slot, BudgetStatus)> {
+) -> ApiResult<(BudgetSlot, BudgetStatus)> {
     let mut lease = api.lease(&group.lease).await?;
     let mut ledger = api.ledger(lease.as_ref());
     let mut listed = None;
@@ -251,15 +251,15 @@ async fn ask_budget(
             now: jiff::Timestamp::now(),
         };
         let (next, slot) = match ledger.ask(asker, listed.as_ref()) {
-            Step::Go => (None, Some(Slot::Granted)),
-            Step::Wait => (None, Some(Slot::Busy)),
-            Step::ClaimThenGo(next) => (Some(next), Some(Slot::Granted)),
-            Step::Withhold(why, next) => {
+            BudgetStep::Go => (None, Some(BudgetSlot::Granted)),
+            BudgetStep::Wait => (None, Some(BudgetSlot::Busy)),
+            BudgetStep::ClaimThenGo(next) => (Some(next), Some(BudgetSlot::Granted)),
+            BudgetStep::Withhold(why, next) => {
                 let limit = next.as_ref().map_or(limit, |next| next.limit(max));
-                (next, Some(Slot::Refused(refusal(why, limit))))
+                (next, Some(BudgetSlot::Refused(refusal(why, limit))))
             }
-            Step::Count(next) => (Some(next), None),
-            Step::Stale => {
+            BudgetStep::Count(next) => (Some(next), None),
+            BudgetStep::Stale => {
                 check_version(api, node).await?;
                 // The entry is not ours: a Lease restored from another cluster, or a forged one.
                 (Some(ledger.without(&node.name)), None)

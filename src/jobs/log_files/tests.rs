@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 struct Rig {
     tree: TestTree,
-    directory: Directory,
+    directory: FollowedDirectory,
     follower: Follower,
     now: u64,
 }
@@ -19,7 +19,8 @@ impl Rig {
             .iter()
             .map(|text| FilePattern::try_from((*text).to_string()));
         let patterns: Vec<_> = patterns.collect::<Result<_, _>>().unwrap();
-        let directory = Directory::new(0, Arc::new(tree.host()), &patterns, "gpu-1.example", HANG);
+        let directory =
+            FollowedDirectory::new(0, Arc::new(tree.host()), &patterns, "gpu-1.example", HANG);
         let follower = directory.follower();
         Rig {
             tree,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::nccl::Network;
 use crate::jobs::sidecar_record::VERDICT_BYTES;
-use crate::observe::pod::{ContainerFacts, Job};
+use crate::observe::pod::{PodContainer, PodJob};
 
 const HANG: Duration = Duration::from_secs(300);
 
@@ -49,7 +49,7 @@ impl Played {
 
     fn judge_pod(&mut self, pod: PodLookup<'_>) -> bool {
         let changes = &mut self.changes;
-        let tell = |change: Change| {
+        let tell = |change: JobChange| {
             let name = change.now.key.container.clone();
             changes.push((name, change.fallback, change.hangs));
         };
@@ -74,9 +74,9 @@ const OVER_IB: &str =
 
 /// A pod whose trainer asks for GPUs.
 fn trainer() -> PodFacts {
-    let facts = ContainerFacts {
+    let facts = PodContainer {
         gpus: 8,
-        ..ContainerFacts::default()
+        ..PodContainer::default()
     };
     PodFacts {
         containers: [("trainer".to_string(), facts)].into(),
@@ -131,12 +131,12 @@ fn the_manifest_tells_what_no_line_does() {
         gang,
         containers: [(
             "trainer".to_string(),
-            ContainerFacts {
+            PodContainer {
                 env: env
                     .iter()
                     .map(|(name, value)| ((*name).to_string(), (*value).to_string()))
                     .collect(),
-                ..ContainerFacts::default()
+                ..PodContainer::default()
             },
         )]
         .into(),
@@ -189,9 +189,9 @@ fn nothing_is_announced_before_the_pod_s_requests_are_known() {
     let meant = PodFacts {
         containers: [(
             "trainer".to_string(),
-            ContainerFacts {
+            PodContainer {
                 env: [("NCCL_NET".to_string(), "Socket".to_string())].into(),
-                ..ContainerFacts::default()
+                ..PodContainer::default()
             },
         )]
         .into(),
@@ -249,7 +249,7 @@ fn a_restart_before_pods_are_known_forgets_nothing_and_tells_nothing_again() {
 #[test]
 fn a_job_that_was_counted_by_its_pod_counts_once_when_it_is_known() {
     let of_job = PodFacts {
-        job: Some(Job {
+        job: Some(PodJob {
             kind: "JobSet".into(),
             name: "train".into(),
         }),
@@ -273,7 +273,7 @@ fn a_job_that_was_counted_by_its_pod_counts_once_when_it_is_known() {
 #[test]
 fn a_new_run_of_a_name_replaces_the_one_before() {
     let of_job = PodFacts {
-        job: Some(Job {
+        job: Some(PodJob {
             kind: "LeaderWorkerSet".into(),
             name: "serve".into(),
         }),
@@ -418,7 +418,7 @@ fn the_largest_holder_gives_up_first_and_keeps_its_verdict() {
     let victim = verdicts.iter().find(|of| of.key.uid == "v").unwrap();
     assert_eq!(
         (victim.verdict.tcp_fallback, victim.via),
-        (Fallback::Yes, Via::Log)
+        (Fallback::Yes, VerdictSource::Log)
     );
 }
 
@@ -438,7 +438,7 @@ fn a_sidecar_speaks_for_the_container_it_names() {
     let told = played.registry.verdicts();
     assert_eq!(
         (told[0].key.container.as_str(), told[0].via),
-        ("trainer", Via::Sidecar)
+        ("trainer", VerdictSource::Sidecar)
     );
     for junk in [
         verdict("trainer")
@@ -478,7 +478,7 @@ fn what_was_known_outlives_a_restart_until_lines_say_otherwise() {
     again.registry.restore(saved, outcomes);
     assert!(again.judge(None));
     assert_eq!(again.one().0, Fallback::Yes);
-    assert_eq!(again.registry.verdicts()[0].via, Via::Remembered);
+    assert_eq!(again.registry.verdicts()[0].via, VerdictSource::Remembered);
     assert!(again.changes.is_empty(), "it was announced before");
     // A line that says nothing of the network changes nothing.
     again.lines(&first, &["n:1:2 [0] NCCL INFO NCCL version 2.21.5"]);

@@ -1,6 +1,6 @@
 //! What a history keeps over a restart of the agent.
 
-use super::{History, PortHistory, SeenDevice, SeenGpu, Tracks, counted::tracks_to_keep};
+use super::{DeviceHistory, History, PortHistory, SeenGpu, Tracks, counted::tracks_to_keep};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::rdma::PortState;
@@ -107,12 +107,12 @@ impl History {
         for (key, (name, ports)) in memory.devices {
             let fabric = history.fabric.get(&key);
             let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
-            let device = SeenDevice {
+            let device = DeviceHistory {
                 appeared: memory.appeared.get(&key).copied(),
                 name,
                 ports,
                 main_function,
-                ..SeenDevice::default()
+                ..DeviceHistory::default()
             };
             history.devices.insert(key, device);
         }
@@ -125,7 +125,7 @@ impl History {
     /// What to keep for the next run.
     pub fn memory(&self) -> Memory {
         let active = || self.ports.iter().filter(|(_, port)| port.ever_active);
-        let device = |seen: &SeenDevice| (seen.name.clone(), seen.ports.clone());
+        let device = |seen: &DeviceHistory| (seen.name.clone(), seen.ports.clone());
         let devices = self.devices.iter();
         Memory {
             boot_id: self.boot_id.clone(),

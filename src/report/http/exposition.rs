@@ -106,7 +106,7 @@ fn openmetrics(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::catalogue::{CATALOGUE, Kind};
+    use crate::report::catalogue::{CATALOGUE, MetricKind};
     use crate::report::testing;
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn counters_and_nothing_else_end_in_total() {
         for family in CATALOGUE.iter() {
-            let is_counter = family.kind == Kind::Counter;
+            let is_counter = family.kind == MetricKind::Counter;
             assert_eq!(
                 family.name.ends_with("_total"),
                 is_counter,

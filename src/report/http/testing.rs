@@ -1,6 +1,6 @@
 //! What the fuzz targets need of the server.
 
-use super::{Answers, Client, Credit, Served};
+use super::{Answers, Credit, Peer, Served};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, watch};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub async fn serve_stream(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     state: Arc<impl Answers>,
-    client: Client,
+    client: Peer,
 ) {
     let (_stop, stopping) = watch::channel(false);
     let served = Served {

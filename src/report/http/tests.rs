@@ -3,13 +3,13 @@ mod tls_auth;
 
 use super::*;
 use crate::check::Status;
-use crate::check::job_verdicts::{ContainerVerdict, Via};
+use crate::check::job_verdicts::{ContainerVerdict, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits as NcclLimits;
 use crate::observe::pod::ContainerKey;
 use crate::observe::rdma::LinkLayer;
-use crate::readiness::history::{Change, HistoryEntry, What};
+use crate::readiness::history::{ChangeKind, HistoryEntry, VerdictChange};
 use crate::report::State;
 use crate::report::testing::{empty, finding, node};
 use crate::units::Millis;
@@ -393,7 +393,7 @@ struct Counting {
 }
 
 impl Answers for Counting {
-    fn answer(&self, _: &Request<Incoming>, _: &Client) -> Answer {
+    fn answer(&self, _: &Request<Incoming>, _: &Peer) -> Answer {
         self.made.fetch_add(1, Ordering::Relaxed);
         plain(StatusCode::OK, "ok\n")
     }
@@ -502,7 +502,7 @@ fn add_fallback(report: &mut Report) {
         key,
         job: None,
         since: Millis(0),
-        via: Via::Log,
+        via: VerdictSource::Log,
         of_job: true,
         verdict: Arc::new(verdict),
     };
@@ -514,8 +514,8 @@ fn add_fallback(report: &mut Report) {
         Status::Degraded,
     );
     found.evidence = [("line".to_string(), "a line of its log".into())].into();
-    let change = Change::Raised {
-        what: What {
+    let change = VerdictChange::Raised {
+        what: ChangeKind {
             check: found.check,
             subject: found.subject.clone(),
             reason: found.reason,
@@ -548,7 +548,7 @@ fn pods_are_shown_to_those_on_the_node_or_behind_a_guard() {
         hosts: Hosts::default(),
     };
     let shown = |route: &'static str, from: &str| {
-        let client = Client {
+        let client = Peer {
             address: from.parse().unwrap(),
             chain: Vec::new(),
         };

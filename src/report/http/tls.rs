@@ -14,17 +14,17 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(ring::default_provider()));
 
 /// What the server shows of itself.
-pub(super) struct Identity {
+pub(super) struct ServerIdentity {
     key: Arc<CertifiedKey>,
     /// First end of validity in the chain, in seconds of Unix time.
     pub(super) expires: Option<i64>,
 }
 
 /// What is wrong, and with which of the files: they count from 0.
-pub(super) type Fault = (usize, String);
+pub(super) type TlsFault = (usize, String);
 
 /// Certificate chain and key.
-pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Fault> {
+pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<ServerIdentity, TlsFault> {
     let of_chain = |message| (0, message);
     let of_key = |message| (1, message);
     let chain = certificates(chain).map_err(of_chain)?;
@@ -42,12 +42,12 @@ pub(super) fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Fault> {
         error => of_key(format!("unusable key: {error}")),
     })?;
     let key = Arc::new(key);
-    Ok(Identity { key, expires })
+    Ok(ServerIdentity { key, expires })
 }
 
 /// The judge of client certificates by these authorities. A client may show none; what it then may
 /// not ask is decided by route.
-pub(super) fn client_verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, Fault> {
+pub(super) fn client_verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsFault> {
     let fault = |message| (0, message);
     let mut roots = RootCertStore::empty();
     for (at, der) in certificates(pem).map_err(fault)?.into_iter().enumerate() {
@@ -83,7 +83,7 @@ fn no_pem(error: &pem::Error) -> String {
 
 /// What handshakes are made with.
 pub(super) fn server_config(
-    identity: &Identity,
+    identity: &ServerIdentity,
     clients: Option<&Arc<dyn ClientCertVerifier>>,
 ) -> Result<Arc<ServerConfig>, Error> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))

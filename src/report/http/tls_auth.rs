@@ -3,7 +3,7 @@
 
 use super::Answer;
 use super::auth::{self, Tokens};
-use super::tls::{self, Fault, Identity};
+use super::tls::{self, ServerIdentity, TlsFault};
 use crate::files::read_regular;
 use hyper::header::HeaderMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const MAX: u64 = 1 << 20;
 
 /// Where it is read from; each by the setting of the same name in `[serve]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Files {
+pub struct TlsFiles {
     /// Certificate chain (PEM). None: plain HTTP.
     pub tls_cert: Option<PathBuf>,
     /// Its private key (PEM).
@@ -31,7 +31,7 @@ pub struct Files {
 
 /// Who may request what, and over which transport. The default: everything, over plain HTTP.
 pub struct TlsAuth {
-    parts: Mutex<Parts>,
+    parts: Mutex<AuthParts>,
     now: RwLock<Access>,
     failures: AtomicU64,
 }
@@ -75,12 +75,12 @@ impl Access {
 
 impl Default for TlsAuth {
     fn default() -> Self {
-        TlsAuth::new(Parts::new(Files::default()), Access::default())
+        TlsAuth::new(AuthParts::new(TlsFiles::default()), Access::default())
     }
 }
 
 impl TlsAuth {
-    fn new(parts: Parts, access: Access) -> Self {
+    fn new(parts: AuthParts, access: Access) -> Self {
         TlsAuth {
             parts: Mutex::new(parts),
             now: RwLock::new(access),
@@ -92,7 +92,7 @@ impl TlsAuth {
     ///
     /// # Errors
     /// One sentence for each thing that is wrong with them.
-    pub fn open(files: Files) -> Result<Self, Vec<String>> {
+    pub fn open(files: TlsFiles) -> Result<Self, Vec<String>> {
         let is_tls = files.tls_cert.is_some() && files.tls_key.is_some();
         let wants_tls = [&files.tls_cert, &files.tls_key, &files.tls_client_ca];
         if !is_tls && wants_tls.iter().any(|file| file.is_some()) {
@@ -100,7 +100,7 @@ impl TlsAuth {
                 "serve.tls_cert and serve.tls_key: one is missing".into(),
             ]);
         }
-        let mut parts = Parts::new(files);
+        let mut parts = AuthParts::new(files);
         let (_, mut faults) = parts.refresh();
         let access = parts.access().unwrap_or_else(|fault| {
             faults.push(fault);
@@ -168,22 +168,22 @@ fn moment(seconds: i64) -> String {
 
 /// What is read together, each part on its own: a broken token file must not hold up a new
 /// certificate.
-struct Parts {
-    identity: Part<Identity, 2>,
-    clients: Part<Arc<dyn ClientCertVerifier>, 1>,
-    tokens: Part<Tokens, 1>,
+struct AuthParts {
+    identity: AuthPart<ServerIdentity, 2>,
+    clients: AuthPart<Arc<dyn ClientCertVerifier>, 1>,
+    tokens: AuthPart<Tokens, 1>,
 }
 
-impl Parts {
-    fn new(files: Files) -> Self {
+impl AuthParts {
+    fn new(files: TlsFiles) -> Self {
         let pair = files.tls_cert.zip(files.tls_key);
         let pair = pair.map(|(cert, key)| [("serve.tls_cert", cert), ("serve.tls_key", key)]);
         let clients = files.tls_client_ca;
         let tokens = files.token_file;
-        Parts {
-            identity: Part::new(pair),
-            clients: Part::new(clients.map(|path| [("serve.tls_client_ca", path)])),
-            tokens: Part::new(tokens.map(|path| [("serve.token_file", path)])),
+        AuthParts {
+            identity: AuthPart::new(pair),
+            clients: AuthPart::new(clients.map(|path| [("serve.tls_client_ca", path)])),
+            tokens: AuthPart::new(tokens.map(|path| [("serve.token_file", path)])),
         }
     }
 
@@ -216,7 +216,7 @@ impl Parts {
 }
 
 /// Some files, and the one thing that is made of them.
-struct Part<T, const N: usize> {
+struct AuthPart<T, const N: usize> {
     /// Setting and path of each; `None` where they are not set.
     files: Option<[(&'static str, PathBuf); N]>,
     /// What the value was made of.
@@ -225,9 +225,9 @@ struct Part<T, const N: usize> {
     fault: Option<String>,
 }
 
-impl<T, const N: usize> Part<T, N> {
+impl<T, const N: usize> AuthPart<T, N> {
     fn new(files: Option<[(&'static str, PathBuf); N]>) -> Self {
-        Part {
+        AuthPart {
             files,
             read: None,
             value: None,
@@ -236,7 +236,7 @@ impl<T, const N: usize> Part<T, N> {
     }
 
     /// Reads the files and rebuilds the value when they have changed. Returns whether it did.
-    fn refresh(&mut self, make: impl FnOnce(&[Vec<u8>; N]) -> Result<T, Fault>) -> bool {
+    fn refresh(&mut self, make: impl FnOnce(&[Vec<u8>; N]) -> Result<T, TlsFault>) -> bool {
         let Some(files) = &self.files else {
             return false;
         };
@@ -258,7 +258,7 @@ impl<T, const N: usize> Part<T, N> {
     }
 }
 
-fn read<const N: usize>(files: &[(&'static str, PathBuf); N]) -> Result<[Vec<u8>; N], Fault> {
+fn read<const N: usize>(files: &[(&'static str, PathBuf); N]) -> Result<[Vec<u8>; N], TlsFault> {
     let mut all = [const { Vec::new() }; N];
     for (at, ((_, path), bytes)) in files.iter().zip(&mut all).enumerate() {
         *bytes =

@@ -46,7 +46,7 @@ pub(super) fn platform(report: &Report) -> impl Serialize {
 }
 
 #[derive(Default, Serialize)]
-struct Sriov {
+struct SriovJson {
     total: Option<u32>,
     enabled: u32,
     /// Number of them by bound driver.
@@ -59,9 +59,9 @@ struct Sriov {
 
 /// Network functions that can have virtual functions, by PCI address; by interface where the function
 /// is not a PCI one.
-fn functions(report: &Report) -> BTreeMap<String, Sriov> {
+fn functions(report: &Report) -> BTreeMap<String, SriovJson> {
     let snapshot = &report.snapshot;
-    let mut all: BTreeMap<String, Sriov> = BTreeMap::new();
+    let mut all: BTreeMap<String, SriovJson> = BTreeMap::new();
     for (address, facts) in snapshot.pci.iter().flat_map(|pci| &pci.value.sriov) {
         let of = all.entry(address.clone()).or_default();
         of.total = Some(facts.total);

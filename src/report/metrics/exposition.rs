@@ -1,19 +1,19 @@
 //! Metric families of one report, encoded by the prometheus crate. Every scrape makes them from the
 //! report at hand, so a port that is gone leaves no last value behind.
 
-use crate::report::catalogue::{self, Detail, Family, Kind};
+use crate::report::catalogue::{self, Detail, Family, MetricKind};
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use std::collections::HashMap;
 
 /// The value of a series; `None` where nothing was observed, which leaves the series out.
-pub(crate) trait Sample {
+pub(crate) trait MetricSample {
     fn sample(self) -> Option<f64>;
 }
 
 macro_rules! samples {
     ($($type:ty)*) => {$(
-        impl Sample for $type {
+        impl MetricSample for $type {
             fn sample(self) -> Option<f64> {
                 Some(self as f64)
             }
@@ -23,13 +23,13 @@ macro_rules! samples {
 
 samples! { i64 u32 u64 usize f64 }
 
-impl Sample for bool {
+impl MetricSample for bool {
     fn sample(self) -> Option<f64> {
         Some(u8::from(self).into())
     }
 }
 
-impl<T: Sample> Sample for Option<T> {
+impl<T: MetricSample> MetricSample for Option<T> {
     fn sample(self) -> Option<f64> {
         self?.sample()
     }
@@ -62,7 +62,7 @@ impl Exposition {
 
     /// Adds a series to a family of the catalogue; label values in the order of its label names. Of two
     /// with the same labels the first one stays: a series that comes twice would spoil the whole scrape.
-    pub(crate) fn push(&mut self, family: &str, labels: &[&str], value: impl Sample) {
+    pub(crate) fn push(&mut self, family: &str, labels: &[&str], value: impl MetricSample) {
         let Some(family) = catalogue::family(family) else {
             debug_assert!(false, "{family} is not in the catalogue");
             return;
@@ -95,12 +95,12 @@ fn metric(family: &Family, values: &[&str], value: f64) -> Metric {
     });
     let mut metric = Metric::from_label(labels.collect());
     match family.kind {
-        Kind::Counter => {
+        MetricKind::Counter => {
             let mut counter = Counter::default();
             counter.set_value(value);
             metric.set_counter(counter);
         }
-        Kind::Gauge => {
+        MetricKind::Gauge => {
             let mut gauge = Gauge::default();
             gauge.set_value(value);
             metric.set_gauge(gauge);
@@ -121,8 +121,8 @@ fn encoded((family, mut series): (&Family, Vec<Metric>)) -> MetricFamily {
     out.set_name(family.name.to_string());
     out.set_help(family.help.to_string());
     out.set_field_type(match family.kind {
-        Kind::Counter => MetricType::COUNTER,
-        Kind::Gauge => MetricType::GAUGE,
+        MetricKind::Counter => MetricType::COUNTER,
+        MetricKind::Gauge => MetricType::GAUGE,
     });
     out.set_metric(series);
     out

@@ -3,7 +3,7 @@
 use super::{Exposition, series};
 use crate::check::job_verdicts::Jobs;
 use crate::check::nccl::{Fallback, NcclVerdict};
-use crate::check::suspect::State;
+use crate::check::suspect::SuspectState;
 use crate::observe::pod::ContainerKey;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,9 +44,9 @@ fn suspects(out: &mut Exposition, jobs: &Jobs) {
     let mut series: BTreeMap<[&str; 3], bool> = BTreeMap::new();
     for suspect in jobs.suspects.values().take(MAX_PODS) {
         let is_suspect = match suspect.state {
-            State::Suspect => true,
-            State::Cleared | State::Idle => false,
-            State::Unknown => continue,
+            SuspectState::Suspect => true,
+            SuspectState::Cleared | SuspectState::Idle => false,
+            SuspectState::Unknown => continue,
         };
         let pod = &suspect.pod;
         // The UID where the pod's name is unknown.

@@ -1,16 +1,16 @@
 use super::*;
 use crate::check::Status;
-use crate::check::job_verdicts::{ContainerVerdict, Jobs, LogReading, Via};
+use crate::check::job_verdicts::{ContainerVerdict, Jobs, LogReading, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::counters::PortCounters;
 use crate::observe::nccl::log::Limits;
 use crate::observe::nccl::{Failure, NcclLog};
-use crate::observe::pod::{ContainerKey, Job};
+use crate::observe::pod::{ContainerKey, PodJob};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
 use crate::observe::snapshot::SourceHealth;
 use crate::report::COUNTS_LAST;
-use crate::report::catalogue::{CATALOGUE, Kind};
+use crate::report::catalogue::{CATALOGUE, MetricKind};
 use crate::report::cluster::BudgetStatus;
 use crate::report::default_counters::DEFAULTS;
 use crate::report::testing::{NOW, broken, device, empty, finding, hear_of, link, node};
@@ -149,7 +149,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
 
 /// Two pods of one name, and one that nothing is known of.
 fn suspects() -> Arc<BTreeMap<String, crate::check::suspect::Suspect>> {
-    use crate::check::suspect::{State as Thought, Suspect};
+    use crate::check::suspect::{Suspect, SuspectState};
     let thought = |uid: &str, name: &str, state| {
         let pod = crate::observe::traffic::GpuPod {
             namespace: "ml".into(),
@@ -170,10 +170,10 @@ fn suspects() -> Arc<BTreeMap<String, crate::check::suspect::Suspect>> {
         (uid.to_string(), suspect)
     };
     let all = [
-        thought("a", "x", Thought::Suspect),
-        thought("b", "x", Thought::Idle),
-        thought("c", "", Thought::Cleared),
-        thought("d", "y", Thought::Unknown),
+        thought("a", "x", SuspectState::Suspect),
+        thought("b", "x", SuspectState::Idle),
+        thought("c", "", SuspectState::Cleared),
+        thought("d", "y", SuspectState::Unknown),
     ];
     Arc::new(all.into())
 }
@@ -195,12 +195,12 @@ fn jobs() -> Jobs {
                 uid: uid.into(),
                 container: "trainer".into(),
             },
-            job: Some(Job {
+            job: Some(PodJob {
                 kind: "PyTorchJob".into(),
                 name: "llama".into(),
             }),
             since: NOW,
-            via: Via::Log,
+            via: VerdictSource::Log,
             of_job: true,
             verdict: Arc::new(verdict),
         })
@@ -322,7 +322,7 @@ fn names_follow_the_rules() {
         assert!(name.starts_with("selvage_") || process, "{name}");
         assert_eq!(
             name.ends_with("_total"),
-            family.kind == Kind::Counter,
+            family.kind == MetricKind::Counter,
             "{name}"
         );
         assert!(!name.contains("micro") && !name.contains("_bits"), "{name}");
@@ -593,8 +593,8 @@ fn markdown() -> String {
     );
     for family in CATALOGUE.iter() {
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
         };
         let detail = match family.detail {
             Detail::Default => "default",

@@ -1,11 +1,11 @@
 //! What the agent writes to the cluster, in words.
 
-use super::{context::Context, severity_icon::Severity};
+use super::{context::PageContext, severity_icon::Severity};
 use crate::data_files::line_of;
 use crate::report::cluster::ClusterStatus;
 use crate::report::{State, Tainting};
 
-impl Context<'_> {
+impl PageContext<'_> {
     /// What the taint does, and why it is withheld where it is wanted.
     pub(super) fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Severity>, String) {
         let report = self.report;

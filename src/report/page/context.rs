@@ -1,6 +1,6 @@
 //! What every section of the page is made from.
 
-use super::{severity_icon::MAX_FINDINGS, topology_layout::Layout};
+use super::{severity_icon::MAX_FINDINGS, topology_layout::Drawing};
 use crate::report::{ClusterStatus, Report, port_view};
 use crate::units::Millis;
 use askama::Template;
@@ -10,16 +10,16 @@ pub(super) const MAX_ROWS: usize = 64;
 
 /// What the sections are made from.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(super) struct PageContext<'a> {
     pub(super) report: &'a Report,
     /// What the writer of the Node did; `None` where no Node is written.
     pub(super) cluster: Option<&'a ClusterStatus>,
-    pub(super) layout: &'a Layout<'a>,
+    pub(super) layout: &'a Drawing<'a>,
     /// Rows of any list; lower where texts are so long that the section would be too large.
     pub(super) limit: usize,
 }
 
-impl<'a> Context<'a> {
+impl<'a> PageContext<'a> {
     pub(super) fn ago(&self, at: &Millis) -> String {
         port_view::ago(self.report, *at)
     }
@@ -54,12 +54,12 @@ impl<'a> Context<'a> {
     pub(super) fn fit<T: Template>(
         self,
         bytes: usize,
-        section: impl Fn(Context<'a>) -> T,
+        section: impl Fn(PageContext<'a>) -> T,
     ) -> String {
         let mut limit = MAX_ROWS;
         loop {
             // Writing to a String cannot fail.
-            let html = (section(Context { limit, ..self }).render()).unwrap_or_default();
+            let html = (section(PageContext { limit, ..self }).render()).unwrap_or_default();
             if html.len() <= bytes || limit == 1 {
                 return html;
             }

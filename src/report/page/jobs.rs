@@ -1,13 +1,13 @@
 //! This node's jobs: what their NCCL uses between nodes.
 
-use super::{context::Context, severity_icon::Severity};
+use super::{context::PageContext, severity_icon::Severity};
 use crate::check::nccl::{Fallback, NcclVerdict};
-use crate::check::suspect::{State, Suspect};
+use crate::check::suspect::{Suspect, SuspectState};
 
 /// Jobs, suspects and pods shown of each kind.
 const MAX_JOBS: usize = 24;
 
-impl<'a> Context<'a> {
+impl<'a> PageContext<'a> {
     pub(super) fn max_jobs(&self) -> usize {
         self.shown(MAX_JOBS)
     }
@@ -24,7 +24,8 @@ impl<'a> Context<'a> {
 
     pub(super) fn suspects(&self) -> Vec<&'a Suspect> {
         let all = self.report.jobs.suspects.values();
-        all.filter(|pod| pod.state == State::Suspect).collect()
+        all.filter(|pod| pod.state == SuspectState::Suspect)
+            .collect()
     }
 
     /// How a job does, as severity and word.

@@ -1,11 +1,11 @@
 //! The node's other facts: driver and GPUDirect, kernel modules, GPUs, sources.
 
-use super::{context::Context, severity_icon::Severity, text::joined, topology_layout::Gpu};
+use super::{context::PageContext, severity_icon::Severity, text::joined, topology_layout::Gpu};
 use crate::observe::gpudirect::{GpuDirectFacts, MODULES_OF_INTEREST};
-use crate::report::port_view::{self, Source};
+use crate::report::port_view::{self, FactSource};
 use std::cmp::Reverse;
 
-impl<'a> Context<'a> {
+impl<'a> PageContext<'a> {
     /// Model of a GPU as the driver names it.
     pub(super) fn model(&self, gpu: &Gpu<'_>) -> Option<&'a str> {
         let mut gpus = port_view::gpudirect(self.report)?.gpus.iter();
@@ -56,14 +56,14 @@ impl<'a> Context<'a> {
     }
 
     /// Every source, worst first.
-    pub(super) fn sources(&self) -> Vec<(&'a str, Source<'a>)> {
+    pub(super) fn sources(&self) -> Vec<(&'a str, FactSource<'a>)> {
         let mut sources: Vec<_> = port_view::sources(self.report).into_iter().collect();
         sources.sort_by_key(|(_, source)| Reverse(source.state().0.attention()));
         sources
     }
 }
 
-impl Source<'_> {
+impl FactSource<'_> {
     fn state(&self) -> (Severity, &'static str) {
         match (self.stalled, self.failing) {
             (1.., _) => (Severity::Failing, "stalled"),

@@ -1,6 +1,6 @@
 //! The strip of figures below the banner.
 
-use super::{context::Context, severity_icon::Severity};
+use super::{context::PageContext, severity_icon::Severity};
 use crate::check::Finding;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
@@ -10,7 +10,7 @@ use crate::report::port_view;
 /// A value, how bad it is, and what else there is to say of it.
 type Figure = (String, Option<Severity>, String);
 
-impl Context<'_> {
+impl PageContext<'_> {
     /// Whether the first window is not complete, and no reason says so already.
     pub(super) fn window_is_open(&self) -> bool {
         let mut reasons = self.report.reasons.iter();

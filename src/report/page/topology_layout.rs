@@ -35,7 +35,7 @@ pub(super) struct Gpu<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Port<'a> {
+pub(super) struct PortBox<'a> {
     pub(super) view: PortView<'a>,
     /// Its function's address as shown; empty for software devices.
     pub(super) address: String,
@@ -48,7 +48,7 @@ pub(super) struct Port<'a> {
     pub(super) about: About<'a>,
 }
 
-impl Port<'_> {
+impl PortBox<'_> {
     /// Its device's name, with the port number only where the device has several.
     pub(super) fn name(&self) -> String {
         match self.view.device.ports.len() {
@@ -101,16 +101,16 @@ pub(super) enum Above {
 
 /// Members that are drawn together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Group<'a> {
+pub(super) struct Block<'a> {
     pub(super) above: Above,
     pub(super) numa: Option<u32>,
     pub(super) gpus: Vec<Gpu<'a>>,
-    pub(super) ports: Vec<Port<'a>>,
+    pub(super) ports: Vec<PortBox<'a>>,
     /// Findings about devices that are missing.
     pub(super) gone: Vec<&'a Finding>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> Block<'a> {
     /// The worst in it.
     pub(super) fn severity(&self) -> Severity {
         let gpus = self.gpus.iter().map(|gpu| gpu.severity);
@@ -148,10 +148,10 @@ impl<'a> Group<'a> {
     }
 
     /// Cut into groups of a bounded number of rows; rails come before other ports.
-    fn in_pieces(mut self) -> Vec<Group<'a>> {
+    fn in_pieces(mut self) -> Vec<Block<'a>> {
         self.ports.sort_by_key(|port| !port.view.rail);
         let rows = self.gpus.len().max(self.ports.len());
-        let piece = |at: usize| Group {
+        let piece = |at: usize| Block {
             gpus: self.gpus.iter().skip(at).take(MAX_ROWS).cloned().collect(),
             ports: self.ports.iter().skip(at).take(MAX_ROWS).cloned().collect(),
             above: self.above.clone(),
@@ -164,19 +164,19 @@ impl<'a> Group<'a> {
 
 /// The node, laid out.
 #[derive(Debug)]
-pub(super) struct Layout<'a> {
+pub(super) struct Drawing<'a> {
     /// Worst first; healthy ones in the order of NUMA nodes and addresses.
-    pub(super) groups: Vec<Group<'a>>,
+    pub(super) groups: Vec<Block<'a>>,
     /// All GPUs, worst first, then by number.
     pub(super) gpus: Vec<Gpu<'a>>,
     /// All ports except virtual functions of this host that are not rails: worst first, then rails, then by
     /// name.
-    pub(super) ports: Vec<Port<'a>>,
+    pub(super) ports: Vec<PortBox<'a>>,
     /// Number of ports left out.
     pub(super) left_out: usize,
 }
 
-pub(super) fn of(report: &Report) -> Layout<'_> {
+pub(super) fn of(report: &Report) -> Drawing<'_> {
     let pci = report.snapshot.pci.as_ref().map(|pci| &pci.value);
     let function = |address: &str| pci.and_then(|pci| pci.functions.get(address));
     let all = port_view::ports(report);
@@ -200,7 +200,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
         }
     };
     let mut gpus: Vec<Gpu<'_>> = bdfs.iter().enumerate().map(gpu).collect();
-    let mut ports: Vec<Port<'_>> = (all.into_iter())
+    let mut ports: Vec<PortBox<'_>> = (all.into_iter())
         .filter(|port| port.rail || !is_virtual(port.device.function))
         .map(|view| {
             let about = About::port(report, &view);
@@ -208,7 +208,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
             let (function, device) = (function(&address), view.device);
             let slot = device.pci.map(|pci| pci.slot());
             let card = slot.unwrap_or_else(|| device.name.clone());
-            Port {
+            PortBox {
                 function,
                 place: Locality::of(pci, function, device.numa_node, card),
                 address: shown(&address, whole),
@@ -229,7 +229,7 @@ pub(super) fn of(report: &Report) -> Layout<'_> {
     });
     gpus.sort_by_key(|gpu| Reverse(gpu.severity.attention()));
     ports.sort_by_key(|port| (Reverse(port.severity.attention()), !port.view.rail));
-    Layout {
+    Drawing {
         left_out: count - ports.len(),
         groups,
         gpus,
@@ -296,7 +296,7 @@ impl<'a> Locality<'a> {
     }
 }
 
-fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>], whole: bool) -> Vec<Group<'a>> {
+fn groups<'a>(gpus: &[Gpu<'a>], ports: &[PortBox<'a>], whole: bool) -> Vec<Block<'a>> {
     let places = || {
         let of_gpus = gpus.iter().map(|gpu| &gpu.place);
         of_gpus.chain(ports.iter().map(|port| &port.place))
@@ -315,7 +315,7 @@ fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>], whole: bool) -> Vec<Group<'a
             _ => Above::RootPort(shown(root, whole)),
         }
     };
-    let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
+    let mut found: BTreeMap<(Option<u32>, Above), Block<'a>> = BTreeMap::new();
     let key = |place: &Locality<'_>| (place.numa, above(place));
     for gpu in gpus {
         let group = found.entry(key(&gpu.place)).or_default();
@@ -334,7 +334,7 @@ fn groups<'a>(gpus: &[Gpu<'a>], ports: &[Port<'a>], whole: bool) -> Vec<Group<'a
 }
 
 /// Missing devices that have no place in the drawing.
-fn gone<'a>(report: &'a Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<Group<'a>> {
+fn gone<'a>(report: &'a Report, gpus: &[Gpu<'_>], ports: &[PortBox<'_>]) -> Option<Block<'a>> {
     let about = gpus.iter().map(|gpu| &gpu.about);
     let about = about.chain(ports.iter().map(|port| &port.about));
     let placed: Vec<usize> = about.flat_map(|a| a.0.iter().map(|(n, _)| *n)).collect();
@@ -345,9 +345,9 @@ fn gone<'a>(report: &'a Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<
     };
     let gone = report.findings.iter().enumerate().filter(is_gone);
     let gone: Vec<&Finding> = gone.map(|(_, finding)| finding).take(MAX_ROWS).collect();
-    (!gone.is_empty()).then(|| Group {
+    (!gone.is_empty()).then(|| Block {
         above: Above::Gone,
         gone,
-        ..Group::default()
+        ..Block::default()
     })
 }

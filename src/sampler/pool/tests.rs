@@ -6,23 +6,23 @@ const BOUND: Duration = Duration::from_secs(30);
 
 type Work = Box<dyn FnOnce() -> u32 + Send>;
 
-fn job(urgent: bool, vital: bool, work: Work) -> Job<u32> {
-    Job {
+fn job(urgent: bool, vital: bool, work: Work) -> ReadJob<u32> {
+    ReadJob {
         urgent,
         vital,
         work,
     }
 }
 
-fn quick(n: u32) -> Job<u32> {
+fn quick(n: u32) -> ReadJob<u32> {
     job(false, false, Box::new(move || n))
 }
 
-fn vital(job: Job<u32>) -> Job<u32> {
-    Job { vital: true, ..job }
+fn vital(job: ReadJob<u32>) -> ReadJob<u32> {
+    ReadJob { vital: true, ..job }
 }
 
-fn hung(n: u32) -> (mpsc::Sender<()>, Job<u32>) {
+fn hung(n: u32) -> (mpsc::Sender<()>, ReadJob<u32>) {
     let (release, held) = mpsc::channel::<()>();
     let work = move || {
         let _ = held.recv();

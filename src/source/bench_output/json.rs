@@ -1,7 +1,7 @@
 //! The file that `-J FILE` writes (nccl-tests 2.17 and later, `JSON_FILE_VERSION` 3 as of 2.19).
 #![expect(clippy::indexing_slicing, reason = "an absent `Value` indexes as null")]
 
-use crate::observe::bench::{BenchLog, Collective, Measurement, Rank, Row, Run};
+use crate::observe::bench::{BenchLog, Collective, Measurement, Rank, Run, SizeRow};
 use serde_json::Value;
 
 /// Ranks that are kept.
@@ -86,7 +86,7 @@ fn ranks(file: &Value) -> Vec<Rank> {
 /// The two sides of a row.
 const SIDES: [&str; 2] = ["out_of_place", "in_place"];
 
-fn row(entry: &Value) -> Option<Row> {
+fn row(entry: &Value) -> Option<SizeRow> {
     let [out_of_place, in_place] = SIDES.map(|side| {
         let side = &entry[side];
         Some(Measurement {
@@ -96,7 +96,7 @@ fn row(entry: &Value) -> Option<Row> {
         })
     });
     out_of_place.or(in_place)?;
-    Some(Row {
+    Some(SizeRow {
         size: whole(&entry["size"])?,
         out_of_place,
         in_place,

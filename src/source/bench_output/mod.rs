@@ -9,7 +9,7 @@ mod reader;
 mod table;
 
 pub use json::parse as parse_json;
-pub use reader::Reader;
+pub use reader::BenchReader;
 
 #[cfg(test)]
 mod tests;

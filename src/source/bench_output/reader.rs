@@ -1,7 +1,7 @@
 //! Turns the bytes of an output, in pieces of any size, into runs.
 
-use super::table::{self, Cell, Layout, RowText};
-use crate::observe::bench::{BenchLog, Collective, Measurement, Row, Run};
+use super::table::{self, Cell, RowText, TableLayout};
+use crate::observe::bench::{BenchLog, Collective, Measurement, Run, SizeRow};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use std::collections::BTreeSet;
@@ -28,10 +28,10 @@ const LAUNCHER_ERRORS: &str = "noticed that process rank|exited with non-zero|ex
 
 /// Reads the printed output of nccl-tests.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct BenchReader {
     log: BenchLog,
     run: Run,
-    layout: Layout,
+    layout: TableLayout,
     /// Groups and ranks listed in this run.
     listed: BTreeSet<(u32, u32)>,
     /// The part of a line of nccl-tests' that precedes a line of NCCL's, and the number of the line on
@@ -45,7 +45,7 @@ pub struct Reader {
     line_number: u64,
 }
 
-impl Reader {
+impl BenchReader {
     /// Reads a piece; an incomplete last line waits for the next piece.
     pub fn feed(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
@@ -185,7 +185,7 @@ impl Reader {
 
     fn close_run(&mut self) {
         self.listed.clear();
-        self.layout = Layout::default();
+        self.layout = TableLayout::default();
         let mut run = std::mem::take(&mut self.run);
         if run.is_empty() {
             return;
@@ -203,7 +203,7 @@ impl Reader {
         if self.run.is_over() && !self.run.separate {
             self.close_run();
         }
-        let Layout { more, cpu_time } = self.layout;
+        let TableLayout { more, cpu_time } = self.layout;
         let stride = 4 + more;
         let sides = || cells.chunks(stride).take(2);
         let whole = |cells: &[Cell]| table::side(cells).filter(|_| cells.len() == stride);
@@ -227,7 +227,7 @@ impl Reader {
             self.run.checked = checked.max(self.run.checked);
         }
         if self.run.rows.len() < MAX_ROWS {
-            self.run.rows.push(Row {
+            self.run.rows.push(SizeRow {
                 size: *size,
                 out_of_place,
                 in_place,

@@ -31,7 +31,7 @@ const MAX_HOST: usize = 256;
 
 /// Columns of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Layout {
+pub(super) struct TableLayout {
     /// Columns of one side beyond time, two bandwidths and wrong elements: four with `-I`.
     pub more: usize,
     /// The time is CPU time (`-C 1`), so that bandwidth does not follow from it.
@@ -70,12 +70,12 @@ pub(super) fn rank(rest: &str) -> Option<Rank> {
 }
 
 /// The line with the columns' names.
-pub(super) fn header(text: &str) -> Option<Layout> {
+pub(super) fn header(text: &str) -> Option<TableLayout> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let all = words.iter().enumerate();
     let mut sides = all.filter(|(_, word)| **word == "busbw");
     let ((first, _), (second, _)) = (sides.next()?, sides.next()?);
-    (words.contains(&"size") && words.contains(&"algbw")).then_some(Layout {
+    (words.contains(&"size") && words.contains(&"algbw")).then_some(TableLayout {
         more: (second - first).clamp(4, 16) - 4,
         cpu_time: words.contains(&"cputime"),
     })

@@ -1,12 +1,12 @@
 //! Lines marked "real" are typed from outputs that people posted (the thread is named), the others
 //! are made up after the program's formats.
 
-use super::{Reader, parse_json};
+use super::{BenchReader, parse_json};
 use crate::observe::bench::{BenchLog, Collective, Run};
 use proptest::prelude::*;
 
 fn read(text: &str) -> BenchLog {
-    let mut reader = Reader::default();
+    let mut reader = BenchReader::default();
     reader.feed(text.as_bytes());
     reader.finish()
 }
@@ -424,7 +424,7 @@ proptest! {
     #[test]
     fn any_bytes_in_any_pieces(text in text(), cut in prop::collection::vec(1usize..64, 1..8)) {
         let whole = read(&text);
-        let mut reader = Reader::default();
+        let mut reader = BenchReader::default();
         let (mut rest, mut sizes) = (text.as_bytes(), cut.iter().cycle());
         while !rest.is_empty() {
             let (head, tail) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
@@ -445,7 +445,7 @@ mod ends {
     const END: &str = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 95.3009\n";
 
     fn runs(text: &str) -> Vec<Run> {
-        let mut reader = Reader::default();
+        let mut reader = BenchReader::default();
         reader.feed(text.as_bytes());
         reader.finish().runs
     }
@@ -602,7 +602,7 @@ mod torn_rows {
     const INFO: &str = "n1:7:8 [0] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [receive] via NET/IB/0";
 
     fn run(text: &str) -> Run {
-        let mut reader = Reader::default();
+        let mut reader = BenchReader::default();
         reader.feed(format!("{START}{HEAD}{text}# Out of bounds values : 0 OK\n").as_bytes());
         let mut log = reader.finish();
         assert_eq!(log.runs.len(), 1, "{text}");

@@ -41,10 +41,10 @@ pub(crate) fn of_process(
 }
 
 /// `NAME=value` lines of one file.
-pub(crate) type Lines = Vec<(String, String)>;
+pub(crate) type EnvironmentLines = Vec<(String, String)>;
 
 /// Settings of one NCCL file. Hangs where its file system does.
-pub(crate) fn read_file(host: &Host, file: &str) -> Reading<Lines> {
+pub(crate) fn read_file(host: &Host, file: &str) -> Reading<EnvironmentLines> {
     let path = file.strip_prefix('/').unwrap_or(file);
     if path.is_empty() || !tree::is_file(host, path) {
         return Reading::Absent;
@@ -56,7 +56,7 @@ pub(crate) fn read_file(host: &Host, file: &str) -> Reading<Lines> {
 /// that may not be read is ignored, as NCCL does.
 pub(crate) fn add_files(
     environment: &mut Environment,
-    files: impl IntoIterator<Item = (String, Reading<Lines>)>,
+    files: impl IntoIterator<Item = (String, Reading<EnvironmentLines>)>,
 ) {
     for (file, settings) in files {
         match settings {
@@ -85,7 +85,7 @@ pub(crate) fn conf_files(environment: &Environment) -> Vec<String> {
 
 /// `NAME=value` lines; `#` in the first column starts a comment. Blanks are part of names and
 /// values. Only NCCL's own names are kept: others would take effect too late.
-fn parse(text: &str) -> Lines {
+fn parse(text: &str) -> EnvironmentLines {
     text.lines()
         .map(|line| start(line, MAX_LINE))
         .filter(|line| !line.starts_with('#'))

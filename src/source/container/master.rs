@@ -1,6 +1,6 @@
 //! The job's master: whether its name resolves and its host answers.
 
-use crate::observe::container::{Connection, MasterFacts};
+use crate::observe::container::{Attempt, MasterFacts};
 use crate::observe::reading::{Fault, Reading};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -23,7 +23,7 @@ pub(crate) fn probe(name: &str, port: Option<u16>, timeout: Duration) -> MasterF
     let left = timeout.saturating_sub(start.elapsed());
     let connection = match (addresses.value(), port) {
         (Some(known), Some(port)) => connect(known, port, left),
-        _ => Connection::NotTried,
+        _ => Attempt::NotTried,
     };
     MasterFacts {
         addresses,
@@ -56,21 +56,21 @@ fn resolve(name: &str, timeout: Duration) -> Reading<Vec<IpAddr>> {
 
 /// Connects to the first address that accepts, and closes the connection at once. A refusal by any
 /// address outweighs silence of the others.
-fn connect(addresses: &[IpAddr], port: u16, timeout: Duration) -> Connection {
+fn connect(addresses: &[IpAddr], port: u16, timeout: Duration) -> Attempt {
     let start = now();
-    let mut outcome = Connection::NotTried;
+    let mut outcome = Attempt::NotTried;
     for (address, left) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
         let each = timeout.saturating_sub(start.elapsed()) / left;
         let target = SocketAddr::new(*address, port);
         let this = match TcpStream::connect_timeout(&target, each.max(LEAST)) {
-            Ok(_) => return Connection::Connected,
+            Ok(_) => return Attempt::Connected,
             Err(error) => match error.kind() {
-                ErrorKind::ConnectionRefused => Connection::Refused,
-                ErrorKind::TimedOut => Connection::TimedOut,
-                _ => Connection::Failed(format!("{target}: {error}")),
+                ErrorKind::ConnectionRefused => Attempt::Refused,
+                ErrorKind::TimedOut => Attempt::TimedOut,
+                _ => Attempt::Failed(format!("{target}: {error}")),
             },
         };
-        if outcome == Connection::NotTried || this == Connection::Refused {
+        if outcome == Attempt::NotTried || this == Attempt::Refused {
             outcome = this;
         }
     }
@@ -94,15 +94,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let local: IpAddr = "127.0.0.1".parse().unwrap();
-        assert_eq!(connect(&[local], port, SHORT), Connection::Connected);
+        assert_eq!(connect(&[local], port, SHORT), Attempt::Connected);
         drop(listener);
-        assert_eq!(connect(&[local], port, SHORT), Connection::Refused);
-        assert_eq!(connect(&[], port, SHORT), Connection::NotTried);
+        assert_eq!(connect(&[local], port, SHORT), Attempt::Refused);
+        assert_eq!(connect(&[], port, SHORT), Attempt::NotTried);
         let got = probe("127.0.0.1", Some(port), SHORT);
-        assert_eq!(got.connection, Connection::Refused);
+        assert_eq!(got.connection, Attempt::Refused);
         assert_eq!(got.addresses, Reading::Value(vec![local]));
         let got = probe("::1", None, SHORT);
-        assert_eq!(got.connection, Connection::NotTried);
+        assert_eq!(got.connection, Attempt::NotTried);
     }
 
     #[test]

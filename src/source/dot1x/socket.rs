@@ -30,7 +30,7 @@ const SILENT: &str = "the supplicant does not answer";
 const MAX_EVENTS: u32 = 4;
 
 /// The directory of the sockets, open: what is at its path later makes no difference.
-pub(super) struct Directory {
+pub(super) struct SupplicantDirectory {
     descriptor: OwnedFd,
     path: PathBuf,
 }
@@ -41,9 +41,9 @@ pub(super) struct Question {
     socket: UnixDatagram,
 }
 
-impl Directory {
+impl SupplicantDirectory {
     /// Opens it below the root, no link followed.
-    pub(super) fn open(host: &Host) -> Result<Directory, Reading<String>> {
+    pub(super) fn open(host: &Host) -> Result<SupplicantDirectory, Reading<String>> {
         let path = host.path(DIRECTORY.join("/"));
         let refused = |error: io::Error| meaning(&error, &path);
         host.check_errno(&path).map_err(refused)?;
@@ -62,7 +62,7 @@ impl Directory {
             let why = "it was removed since it was mounted; supplicants that were started since are seen once the agent's pod is";
             return Err(failed(FaultKind::Gone, &path, why));
         }
-        Ok(Directory { descriptor, path })
+        Ok(SupplicantDirectory { descriptor, path })
     }
 
     /// Asks the socket under an interface's name; else what is to be said without: a recorded

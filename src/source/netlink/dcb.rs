@@ -2,7 +2,7 @@
 //! there are stale on mlx5 and left alone.
 
 use super::route::{DCB_ATTR_IFNAME, DCBMSG, ask};
-use super::{Answer, Attrs, NetlinkError, Request, u16_at};
+use super::{Attrs, NetlinkError, Reply, Request, u16_at};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::reading::Reading;
 use nix::libc::RTM_GETDCB;
@@ -34,7 +34,7 @@ pub fn read(ifname: &str) -> Reading<DcbFacts> {
 }
 
 /// Parses the answer to DCB_CMD_IEEE_GET.
-pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
+pub fn facts(payload: &[u8]) -> Reply<DcbFacts> {
     let attrs = Attrs::after(payload, DCBMSG)?;
     let mut facts = DcbFacts::default();
     let Some(ieee) = attrs.nest(DCB_ATTR_IEEE)? else {
@@ -76,7 +76,7 @@ pub fn facts(payload: &[u8]) -> Answer<DcbFacts> {
 }
 
 /// Eight bytes of a structure.
-fn eight(bytes: &[u8], at: usize) -> Answer<[u8; 8]> {
+fn eight(bytes: &[u8], at: usize) -> Reply<[u8; 8]> {
     super::array(bytes, at).ok_or(NetlinkError::Malformed("a DCB structure is short"))
 }
 

@@ -30,7 +30,7 @@ pub enum NetlinkError {
 }
 
 /// The answer to a netlink request.
-pub type Answer<T> = Result<T, NetlinkError>;
+pub type Reply<T> = Result<T, NetlinkError>;
 
 impl From<Errno> for NetlinkError {
     /// What an errno means, of a system call or in an NLMSG_ERROR.

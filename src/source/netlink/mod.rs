@@ -10,7 +10,7 @@ pub mod socket;
 pub mod vf;
 
 use crate::source::parse::until_nul;
-pub use error::{Answer, NetlinkError};
+pub use error::{NetlinkError, Reply};
 use nix::errno::Errno;
 
 const HEADER: usize = 16;
@@ -80,7 +80,7 @@ pub enum Step<'a> {
 impl<'a> Message<'a> {
     /// Control messages taken apart. NLMSG_ERROR and NLMSG_DONE begin with a signed errno, which a request
     /// failed with; a dump that failed half way tells so in its NLMSG_DONE.
-    pub fn step(self) -> Answer<Step<'a>> {
+    pub fn step(self) -> Reply<Step<'a>> {
         match self.kind {
             NLMSG_ERROR | NLMSG_DONE => match array(self.payload, 0).map(i32::from_ne_bytes) {
                 Some(code) if code < 0 => Err(Errno::from_raw(code.saturating_neg()).into()),
@@ -96,7 +96,7 @@ impl<'a> Message<'a> {
 }
 
 /// The messages of one datagram. Ends after the first malformed one.
-pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Answer<Message<'_>>> {
+pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Reply<Message<'_>>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         let bytes = std::mem::take(&mut rest);
@@ -147,7 +147,7 @@ fn split_attr(bytes: &[u8]) -> Option<(Attr<'_>, &[u8])> {
 
 impl<'a> Attrs<'a> {
     /// Checks every length at this level.
-    pub fn parse(bytes: &'a [u8]) -> Answer<Self> {
+    pub fn parse(bytes: &'a [u8]) -> Reply<Self> {
         let mut rest = bytes;
         while rest.len() >= ATTR_HEADER {
             let Some((_, next)) = split_attr(rest) else {
@@ -159,7 +159,7 @@ impl<'a> Attrs<'a> {
     }
 
     /// The attributes that follow a fixed header of `header` bytes.
-    pub fn after(payload: &'a [u8], header: usize) -> Answer<Self> {
+    pub fn after(payload: &'a [u8], header: usize) -> Reply<Self> {
         match payload.get(header..) {
             Some(bytes) => Attrs::parse(bytes),
             None => Err(NetlinkError::Malformed("message shorter than its header")),
@@ -182,24 +182,24 @@ impl<'a> Attrs<'a> {
         self.iter().find(|attr| attr.id == id)
     }
 
-    fn fixed<const N: usize>(self, id: u16) -> Answer<Option<[u8; N]>> {
+    fn fixed<const N: usize>(self, id: u16) -> Reply<Option<[u8; N]>> {
         let malformed = |_| NetlinkError::Malformed("attribute of another length");
         let value = self.get(id).map(|attr| attr.bytes.try_into());
         value.transpose().map_err(malformed)
     }
 
     /// A u8, absent where the attribute is; an error if it has another width.
-    pub fn u8(self, id: u16) -> Answer<Option<u8>> {
+    pub fn u8(self, id: u16) -> Reply<Option<u8>> {
         Ok(self.fixed(id)?.map(u8::from_ne_bytes))
     }
 
     /// A u32, likewise.
-    pub fn u32(self, id: u16) -> Answer<Option<u32>> {
+    pub fn u32(self, id: u16) -> Reply<Option<u32>> {
         Ok(self.fixed(id)?.map(u32::from_ne_bytes))
     }
 
     /// A u64, likewise.
-    pub fn u64(self, id: u16) -> Answer<Option<u64>> {
+    pub fn u64(self, id: u16) -> Reply<Option<u64>> {
         Ok(self.fixed(id)?.map(u64::from_ne_bytes))
     }
 
@@ -209,7 +209,7 @@ impl<'a> Attrs<'a> {
     }
 
     /// A nest, absent where the attribute is.
-    pub fn nest(self, id: u16) -> Answer<Option<Attrs<'a>>> {
+    pub fn nest(self, id: u16) -> Reply<Option<Attrs<'a>>> {
         (self.get(id).map(|attr| Attrs::parse(attr.bytes))).transpose()
     }
 }

@@ -1,7 +1,7 @@
 //! RDMA netlink events (RDMA_NLDEV_CMD_MONITOR, Linux 6.12). They announce devices and their
 //! network devices; no kernel sends one for a port's state.
 
-use super::Answer;
+use super::Reply;
 use super::rdma::{Client, NLDEV};
 use super::socket::Socket;
 use nix::sys::socket::SockProtocol;
@@ -13,18 +13,18 @@ const NOTIFY: u32 = 1 << 3;
 
 /// Joins the group of RDMA events of this network namespace. Kernels without events accept that and stay
 /// silent, see [`is_supported`].
-pub fn subscribe() -> Answer<Socket> {
+pub fn subscribe() -> Reply<Socket> {
     Socket::with_groups(SockProtocol::NetlinkRDMA, NOTIFY)
 }
 
 /// Whether the kernel sends events at all.
-pub fn is_supported() -> Answer<bool> {
+pub fn is_supported() -> Reply<bool> {
     Ok(Client::open()?.system()?.monitor)
 }
 
 /// Waits for events, at most `timeout` (and at most 65 s). True if devices may have changed: an event
 /// came, or events were lost. What changed is read afterwards.
-pub fn changed(socket: &mut Socket, timeout: Duration) -> Answer<bool> {
+pub fn changed(socket: &mut Socket, timeout: Duration) -> Reply<bool> {
     let mut changed = false;
     let lost = socket.events(timeout, |message| changed |= message.kind == CMD_MONITOR)?;
     Ok(changed || lost)

@@ -3,7 +3,7 @@
 
 pub mod queue_pairs;
 
-use super::{Answer, Attrs, DUMP, NetlinkError, Request, socket::Socket};
+use super::{Attrs, DUMP, NetlinkError, Reply, Request, socket::Socket};
 use crate::observe::rdma::{PhysState, PortState};
 use crate::observe::snapshot::NetnsMode;
 use nix::sys::socket::SockProtocol;
@@ -80,13 +80,13 @@ pub struct Client {
 
 impl Client {
     /// Opens the socket; [`NetlinkError::NotSupported`] where ib_core is not loaded.
-    pub fn open() -> Answer<Self> {
+    pub fn open() -> Reply<Self> {
         let socket = Socket::open(SockProtocol::NetlinkRDMA)?;
         Ok(Client { socket })
     }
 
     /// The devices that this network namespace sees.
-    pub fn devices(&mut self) -> Answer<Vec<NlDevice>> {
+    pub fn devices(&mut self) -> Reply<Vec<NlDevice>> {
         let request = Request::new(CMD_GET, DUMP);
         self.socket.ask(request, |devices: &mut Vec<_>, message| {
             devices.push(device(message.payload)?);
@@ -95,7 +95,7 @@ impl Client {
     }
 
     /// One device: [`NetlinkError::Gone`] when there is none of this index.
-    pub fn device(&mut self, index: u32) -> Answer<NlDevice> {
+    pub fn device(&mut self, index: u32) -> Reply<NlDevice> {
         self.one(Request::new(CMD_GET, 0).u32(DEV_INDEX, index), device)
             .map_err(|error| match error {
                 // nldev.c answers EINVAL to an index that it does not know.
@@ -107,7 +107,7 @@ impl Client {
     /// State of the ports 1 to `count` of a device, of those that can be queried; one by one, since
     /// the kernel's dump stops silently at the first one that cannot. Devices that are registered
     /// again take any free index: `name` shows whether it is still this one's.
-    pub fn ports(&mut self, index: u32, name: &str, count: u32) -> Answer<Vec<NlPort>> {
+    pub fn ports(&mut self, index: u32, name: &str, count: u32) -> Reply<Vec<NlPort>> {
         let mut ports = Vec::new();
         for port in 1..=count.min(u8::MAX.into()) {
             match self.of_port(CMD_PORT_GET, (index, name, port), port_link) {
@@ -122,19 +122,19 @@ impl Client {
     /// All hardware counters of a port in one request, refreshed by the driver.
     /// [`NetlinkError::NotAvailable`]: the device has no counters by port (EFA's and switchdev
     /// mlx5's device counters are reachable by files only).
-    pub fn counters(&mut self, index: u32, name: &str, port: u32) -> Answer<BTreeMap<String, u64>> {
+    pub fn counters(&mut self, index: u32, name: &str, port: u32) -> Reply<BTreeMap<String, u64>> {
         self.of_port(CMD_STAT_GET, (index, name, port), counters)
     }
 
     /// How many objects of each kind are in use: `pd`, `cq`, `qp`, `cm_id`, `mr`, `ctx`, `srq`.
-    pub fn resources(&mut self, index: u32) -> Answer<BTreeMap<String, u64>> {
+    pub fn resources(&mut self, index: u32) -> Reply<BTreeMap<String, u64>> {
         let request = Request::new(CMD_RES_GET, 0).u32(DEV_INDEX, index);
         let got = self.one(request, resources);
         self.or_gone(index, got)
     }
 
     /// Settings of the whole RDMA core.
-    pub fn system(&mut self) -> Answer<System> {
+    pub fn system(&mut self) -> Reply<System> {
         self.one(Request::new(CMD_SYS_GET, 0), system)
     }
 
@@ -143,8 +143,8 @@ impl Client {
         &mut self,
         command: u16,
         (index, name, port): (u32, &str, u32),
-        parse: impl Fn(&[u8]) -> Answer<T>,
-    ) -> Answer<T> {
+        parse: impl Fn(&[u8]) -> Reply<T>,
+    ) -> Reply<T> {
         let request = Request::new(command, 0);
         let request = request.u32(DEV_INDEX, index).u32(PORT_INDEX, port);
         let got = self.one(request, |payload| {
@@ -154,7 +154,7 @@ impl Client {
         self.or_gone(index, got)
     }
 
-    fn one<T>(&mut self, request: Request, parse: impl Fn(&[u8]) -> Answer<T>) -> Answer<T> {
+    fn one<T>(&mut self, request: Request, parse: impl Fn(&[u8]) -> Reply<T>) -> Reply<T> {
         let got = self.socket.ask(request, |got: &mut Option<T>, message| {
             *got = Some(parse(message.payload)?);
             Ok(())
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// nldev.c answers EINVAL both to "not available" and to "no such device": tells them apart.
-    fn or_gone<T>(&mut self, index: u32, got: Answer<T>) -> Answer<T> {
+    fn or_gone<T>(&mut self, index: u32, got: Reply<T>) -> Reply<T> {
         if let Err(NetlinkError::NotAvailable) = got
             && let Err(NetlinkError::Gone) = self.device(index)
         {
@@ -174,13 +174,13 @@ impl Client {
 }
 
 /// An attribute that the kernel always sends.
-fn needed<T>(value: Option<T>) -> Answer<T> {
+fn needed<T>(value: Option<T>) -> Reply<T> {
     value.ok_or(NetlinkError::Malformed("an attribute is missing"))
 }
 
 /// Checks that an answer is about the device of this name: the kernel puts it into each
 /// (fill_nldev_handle).
-fn is_of(payload: &[u8], name: &str) -> Answer<()> {
+fn is_of(payload: &[u8], name: &str) -> Reply<()> {
     match Attrs::parse(payload)?.text(DEV_NAME) {
         Some(other) if other != name => Err(NetlinkError::Gone),
         _ => Ok(()),
@@ -188,7 +188,7 @@ fn is_of(payload: &[u8], name: &str) -> Answer<()> {
 }
 
 /// Parses one answer to RDMA_NLDEV_CMD_GET.
-pub fn device(payload: &[u8]) -> Answer<NlDevice> {
+pub fn device(payload: &[u8]) -> Reply<NlDevice> {
     let attrs = Attrs::parse(payload)?;
     Ok(NlDevice {
         index: needed(attrs.u32(DEV_INDEX)?)?,
@@ -198,7 +198,7 @@ pub fn device(payload: &[u8]) -> Answer<NlDevice> {
 }
 
 /// Parses one answer to RDMA_NLDEV_CMD_PORT_GET.
-pub fn port_link(payload: &[u8]) -> Answer<NlPort> {
+pub fn port_link(payload: &[u8]) -> Reply<NlPort> {
     let attrs = Attrs::parse(payload)?;
     Ok(NlPort {
         port: needed(attrs.u32(PORT_INDEX)?)?,
@@ -210,13 +210,13 @@ pub fn port_link(payload: &[u8]) -> Answer<NlPort> {
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_STAT_GET of a port.
-pub fn counters(payload: &[u8]) -> Answer<BTreeMap<String, u64>> {
+pub fn counters(payload: &[u8]) -> Reply<BTreeMap<String, u64>> {
     let fields = (STAT_HWCOUNTER_ENTRY_NAME, STAT_HWCOUNTER_ENTRY_VALUE);
     numbers(payload, STAT_HWCOUNTERS, STAT_HWCOUNTER_ENTRY, fields)
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_RES_GET.
-pub fn resources(payload: &[u8]) -> Answer<BTreeMap<String, u64>> {
+pub fn resources(payload: &[u8]) -> Reply<BTreeMap<String, u64>> {
     let fields = (RES_SUMMARY_ENTRY_NAME, RES_SUMMARY_ENTRY_CURR);
     numbers(payload, RES_SUMMARY, RES_SUMMARY_ENTRY, fields)
 }
@@ -227,7 +227,7 @@ fn numbers(
     table: u16,
     entry: u16,
     (name, value): (u16, u16),
-) -> Answer<BTreeMap<String, u64>> {
+) -> Reply<BTreeMap<String, u64>> {
     let table = needed(Attrs::parse(payload)?.nest(table)?)?;
     (table.iter().filter(|attr| attr.id == entry))
         .map(|attr| {
@@ -238,7 +238,7 @@ fn numbers(
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_SYS_GET.
-pub fn system(payload: &[u8]) -> Answer<System> {
+pub fn system(payload: &[u8]) -> Reply<System> {
     let attrs = Attrs::parse(payload)?;
     Ok(System {
         netns_mode: attrs.u8(SYS_NETNS_MODE)?.map(|mode| match mode {

@@ -1,7 +1,7 @@
 //! Changes of network devices and of DCB settings as they happen, by rtnetlink
 //! (include/uapi/linux/rtnetlink.h, if_link.h).
 
-use super::{Answer, Attrs, DUMP, Message, NetlinkError, Request, socket::Socket};
+use super::{Attrs, DUMP, Message, NetlinkError, Reply, Request, socket::Socket};
 use crate::observe::reading::Reading;
 use nix::errno::Errno;
 use nix::libc::{
@@ -38,7 +38,7 @@ pub(super) fn ask<T>(
     (what, ifname): (&str, &str),
     request: Request,
     kind: u16,
-    parse: impl Fn(&[u8]) -> Answer<Option<T>>,
+    parse: impl Fn(&[u8]) -> Reply<Option<T>>,
 ) -> Reading<T> {
     if ifname.is_empty() || ifname.len() > MAX_NAME || ifname.contains('\0') {
         return Reading::Absent;
@@ -60,7 +60,7 @@ pub(super) fn ask<T>(
 }
 
 /// IPv4 addresses with a rule of their own, such as `ip rule add from 10.9.0.3 lookup 103`.
-pub fn ruled_addresses() -> Answer<BTreeSet<Ipv4Addr>> {
+pub fn ruled_addresses() -> Reply<BTreeSet<Ipv4Addr>> {
     let mut header = [0; FIB_RULE_HDR];
     header[0] = AF_INET;
     let request = Request::new(RTM_GETRULE, DUMP).header(&header);
@@ -72,7 +72,7 @@ pub fn ruled_addresses() -> Answer<BTreeSet<Ipv4Addr>> {
     })
 }
 
-fn ruled_address(payload: &[u8]) -> Answer<Option<Ipv4Addr>> {
+fn ruled_address(payload: &[u8]) -> Reply<Option<Ipv4Addr>> {
     let source = Attrs::after(payload, FIB_RULE_HDR)?.get(FRA_SRC);
     let own = matches!(payload, [AF_INET, _, 32, _, _, _, _, FR_ACT_TO_TBL, ..]);
     let address = source.and_then(|attr| <[u8; 4]>::try_from(attr.bytes).ok());
@@ -92,12 +92,12 @@ pub enum LinkEvent {
 }
 
 /// Joins the groups of link and DCB events of this network namespace.
-pub fn subscribe() -> Answer<Socket> {
+pub fn subscribe() -> Reply<Socket> {
     Socket::with_groups(SockProtocol::NetlinkRoute, GROUPS)
 }
 
 /// Waits for events, at most `timeout` (and at most 65 s); none on timeout.
-pub fn events(socket: &mut Socket, timeout: Duration) -> Answer<Vec<LinkEvent>> {
+pub fn events(socket: &mut Socket, timeout: Duration) -> Reply<Vec<LinkEvent>> {
     let mut events = Vec::new();
     let lost = socket.events(timeout, |message| {
         events.extend(parse(&message).unwrap_or(Some(LinkEvent::Lost)));
@@ -107,7 +107,7 @@ pub fn events(socket: &mut Socket, timeout: Duration) -> Answer<Vec<LinkEvent>> 
 }
 
 /// Parses one rtnetlink message; none where it is about something else.
-pub fn parse(message: &Message<'_>) -> Answer<Option<LinkEvent>> {
+pub fn parse(message: &Message<'_>) -> Reply<Option<LinkEvent>> {
     match message.kind {
         RTM_NEWLINK | RTM_DELLINK => {
             // A bridge reports its ports in the same group under family AF_BRIDGE; its DELLINK

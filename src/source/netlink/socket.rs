@@ -3,7 +3,7 @@
 //! The kernel works a request off inside send(2), so a hung device holds the *sender* there, beyond
 //! any receive timeout: a socket serves one subject, on a thread that may be given up.
 
-use super::{Answer, Message, NetlinkError, Request, Step, messages};
+use super::{Message, NetlinkError, Reply, Request, Step, messages};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -38,12 +38,12 @@ pub struct Socket {
 
 impl Socket {
     /// Opens a socket for requests.
-    pub fn open(protocol: SockProtocol) -> Answer<Self> {
+    pub fn open(protocol: SockProtocol) -> Reply<Self> {
         Self::with_groups(protocol, 0)
     }
 
     /// Opens a socket that has joined the groups of the bit mask (group n: bit n-1).
-    pub fn with_groups(protocol: SockProtocol, groups: u32) -> Answer<Self> {
+    pub fn with_groups(protocol: SockProtocol, groups: u32) -> Reply<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
         let seconds = i64::try_from(ANSWER_TIMEOUT.as_secs()).unwrap_or(1);
@@ -69,8 +69,8 @@ impl Socket {
     pub fn ask<T: Default>(
         &mut self,
         request: Request,
-        mut each: impl FnMut(&mut T, Message<'_>) -> Answer<()>,
-    ) -> Answer<T> {
+        mut each: impl FnMut(&mut T, Message<'_>) -> Reply<()>,
+    ) -> Reply<T> {
         for _ in 0..ATTEMPTS {
             let mut gathered = T::default();
             if self.exchange(&request, &mut |message| each(&mut gathered, message))? {
@@ -84,8 +84,8 @@ impl Socket {
     fn exchange(
         &mut self,
         request: &Request,
-        each: &mut dyn FnMut(Message<'_>) -> Answer<()>,
-    ) -> Answer<bool> {
+        each: &mut dyn FnMut(Message<'_>) -> Reply<()>,
+    ) -> Reply<bool> {
         self.seq = self.seq.wrapping_add(1).max(1);
         let seq = self.seq;
         let bytes = request.finish(seq);
@@ -142,7 +142,7 @@ impl Socket {
 
     /// Waits until a multicast message comes, at most `timeout`, then gives all that are there to
     /// `each`. True if messages were lost since the last call.
-    pub fn events(&mut self, timeout: Duration, mut each: impl FnMut(Message<'_>)) -> Answer<bool> {
+    pub fn events(&mut self, timeout: Duration, mut each: impl FnMut(Message<'_>)) -> Reply<bool> {
         let millis = u16::try_from(timeout.as_millis()).unwrap_or(u16::MAX);
         let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::from(millis)) {
@@ -172,7 +172,7 @@ impl Socket {
 
     /// The next datagram; none where messages were lost (ENOBUFS), or it was longer than the buffer,
     /// which has been grown. One from another sender than the kernel is dropped: it reads as empty.
-    fn receive(&mut self, flags: MsgFlags) -> Answer<Option<&[u8]>> {
+    fn receive(&mut self, flags: MsgFlags) -> Reply<Option<&[u8]>> {
         if self.buffer.is_empty() {
             self.buffer = vec![0; BUFFER];
         }

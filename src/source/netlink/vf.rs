@@ -2,7 +2,7 @@
 //! if_link.h): the one place where the kernel tells their administrative link state.
 
 use super::route::{IFINFOMSG, ask};
-use super::{Answer, Attrs, NetlinkError, Request, u32_at};
+use super::{Attrs, NetlinkError, Reply, Request, u32_at};
 use crate::observe::reading::Reading;
 use crate::observe::vf::{VfLink, VfLinks};
 use nix::libc::{
@@ -33,7 +33,7 @@ pub fn read(ifname: &str) -> Reading<VfLinks> {
 
 /// Parses an RTM_NEWLINK; none unless it tells every one of IFLA_NUM_VF: a list of more than 64 KiB
 /// wraps around its 16-bit length, and functions that the driver cannot ask for are left out.
-pub fn links(payload: &[u8]) -> Answer<Option<VfLinks>> {
+pub fn links(payload: &[u8]) -> Reply<Option<VfLinks>> {
     // Beyond that length nothing in there can be relied on.
     let may_wrap = payload.len() > usize::from(u16::MAX);
     match told(payload) {
@@ -42,7 +42,7 @@ pub fn links(payload: &[u8]) -> Answer<Option<VfLinks>> {
     }
 }
 
-fn told(payload: &[u8]) -> Answer<Option<VfLinks>> {
+fn told(payload: &[u8]) -> Reply<Option<VfLinks>> {
     let attrs = Attrs::after(payload, IFINFOMSG)?;
     let (Some(count), Some(list)) = (attrs.u32(IFLA_NUM_VF)?, attrs.nest(IFLA_VFINFO_LIST)?) else {
         return Ok(None);

@@ -4,7 +4,7 @@ use super::follower::{LogName, Logs};
 use super::listing::{self, is_gone};
 use super::log::{Log, Tools};
 use super::names;
-use super::options::{Container, FileId, FlatFile, Layout, Mark, ResumeState, Sink};
+use super::options::{Container, FileId, FlatFile, Layout, LogMarks, Mark, Sink};
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::Reading;
 use crate::source::tree::{answer, classify};
@@ -38,7 +38,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(resume: Option<ResumeState>) -> Self {
+    pub(super) fn new(resume: Option<LogMarks>) -> Self {
         Tree {
             changed: true,
             first: true,

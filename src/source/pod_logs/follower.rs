@@ -2,7 +2,7 @@
 
 use super::discovery::Tree;
 use super::log::{Log, Tools, taken};
-use super::options::{Options, PollStats, ResumeState, Sink};
+use super::options::{LogMarks, Options, PollStats, Sink};
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,10 +120,10 @@ impl Follower {
 
     /// How far everything was read, for the next run's [`Options::resume`].
     #[must_use]
-    pub fn state(&self) -> ResumeState {
+    pub fn state(&self) -> LogMarks {
         let let_go = self.tree.marks.iter().flatten().cloned();
         let logs = self.logs.values().filter_map(Log::mark);
         let logs = logs.chain(let_go).collect();
-        ResumeState { logs }
+        LogMarks { logs }
     }
 }

@@ -13,16 +13,16 @@ use std::sync::Arc;
 const SKIP_STEP: u64 = 1 << 20;
 
 /// A share in a count of what is held open, which drops with it.
-pub(super) type Slot = Arc<()>;
+pub(super) type ReadSlot = Arc<()>;
 
 /// Where bytes come from.
-pub(super) enum Input {
+pub(super) enum LogInput {
     /// Not held open.
     Closed,
     /// A file that may grow.
-    Plain { file: File, _slot: Slot },
+    Plain { file: File, _slot: ReadSlot },
     /// A compressed file, which does not change any more.
-    Gz { gz: Box<Gz>, _slots: [Slot; 2] },
+    Gz { gz: Box<Gz>, _slots: [ReadSlot; 2] },
 }
 
 /// A compressed file being unpacked.
@@ -74,28 +74,28 @@ pub(super) enum Then {
     End,
 }
 
-impl Input {
-    pub(super) fn plain(file: File, open: &Slot) -> Self {
+impl LogInput {
+    pub(super) fn plain(file: File, open: &ReadSlot) -> Self {
         let _slot = Arc::clone(open);
-        Input::Plain { file, _slot }
+        LogInput::Plain { file, _slot }
     }
 
     /// Reads what follows `offset`. Only `pass` moves on: what is not passed is read again.
     pub(super) fn fill(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<(usize, Then)> {
         match self {
-            Input::Closed => Ok((0, Then::Pause)),
-            Input::Plain { file, .. } => {
+            LogInput::Closed => Ok((0, Then::Pause)),
+            LogInput::Plain { file, .. } => {
                 let bytes = file.read_at(buf, offset)?;
                 let full = bytes == buf.len();
                 Ok((bytes, if full { Then::More } else { Then::Pause }))
             }
-            Input::Gz { gz, .. } => gz.fill(buf),
+            LogInput::Gz { gz, .. } => gz.fill(buf),
         }
     }
 
     /// The first `passed` bytes of the last fill are done with, the others are not.
     pub(super) fn pass(&mut self, passed: usize) {
-        if let Input::Gz { gz, .. } = self {
+        if let LogInput::Gz { gz, .. } = self {
             gz.carry.drain(..passed.min(gz.carry.len()));
         }
     }

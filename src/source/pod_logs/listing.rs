@@ -31,7 +31,7 @@ pub(super) struct Found {
 
 /// A container's files, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct LogListing {
     pub(super) entries: Vec<Found>,
     /// A log that is not a regular file, or a link that leads to none.
     pub(super) odd: Option<String>,
@@ -82,8 +82,8 @@ pub(super) fn names(
 }
 
 /// Lists a container's directory.
-pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
-    let mut listing = Listing::default();
+pub(super) fn list(dir: &Path, root: &Path) -> io::Result<LogListing> {
+    let mut listing = LogListing::default();
     for found in names(dir, MAX_NAMES, |_| true)?.0 {
         let log = names::log(&found.name);
         let suffix = log.and_then(|(restart, rest)| Some((restart, names::suffix(rest)?)));
@@ -110,7 +110,7 @@ pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
 }
 
 /// The one file of a log that is not rotated.
-pub(super) fn single(path: &Path) -> io::Result<Listing> {
+pub(super) fn single(path: &Path) -> io::Result<LogListing> {
     let meta = std::fs::symlink_metadata(path)?;
     let entry = Found {
         restart: 0,
@@ -119,9 +119,9 @@ pub(super) fn single(path: &Path) -> io::Result<Listing> {
         path: path.to_path_buf(),
         inode: meta.ino(),
     };
-    Ok(Listing {
+    Ok(LogListing {
         entries: meta.is_file().then_some(entry).into_iter().collect(),
-        ..Listing::default()
+        ..LogListing::default()
     })
 }
 

@@ -1,7 +1,7 @@
 //! One container's log: which of its files is read, how far, and when it is checked again.
 
-use super::input::{self, Input, Slot, Then};
-use super::listing::{self, Found, Listing, is_gone};
+use super::input::{self, LogInput, ReadSlot, Then};
+use super::listing::{self, Found, LogListing, is_gone};
 use super::options::{
     Container, FileId, Fingerprint, Layout, Mark, Options, Point, PollStats, Sink,
 };
@@ -36,13 +36,13 @@ pub(super) struct Tools {
     pub(super) buf: Vec<u8>,
     pub(super) stats: PollStats,
     /// Files held open.
-    pub(super) open: Slot,
+    pub(super) open: ReadSlot,
     /// Of these, compressed ones. Each takes some 50 KiB.
-    pub(super) unpacking: Slot,
+    pub(super) unpacking: ReadSlot,
 }
 
 /// Number of those that hold a slot.
-pub(super) fn taken(slot: &Slot) -> usize {
+pub(super) fn taken(slot: &ReadSlot) -> usize {
     Arc::strong_count(slot) - 1
 }
 
@@ -58,7 +58,7 @@ pub(super) struct OpenFile {
     pub(super) end: u64,
     /// It is compressed and was read to its end.
     pub(super) spent: bool,
-    pub(super) input: Input,
+    pub(super) input: LogInput,
 }
 
 /// One container's log.
@@ -169,7 +169,7 @@ impl Log {
         may
     }
 
-    pub(super) fn list(&self, tools: &Tools) -> io::Result<Listing> {
+    pub(super) fn list(&self, tools: &Tools) -> io::Result<LogListing> {
         match tools.options.layout {
             Layout::Pods => listing::list(&self.dir, &tools.options.root),
             Layout::Flat => listing::single(&self.dir),
@@ -188,7 +188,7 @@ impl Log {
         self.finished = true;
     }
 
-    fn relist(&mut self, listing: &Listing, tools: &mut Tools, sink: &mut dyn Sink) {
+    fn relist(&mut self, listing: &LogListing, tools: &mut Tools, sink: &mut dyn Sink) {
         let odd = listing.odd.clone().map(Fault::other);
         let before = std::mem::replace(&mut self.faulty, odd.is_some());
         if !before && odd.is_some() {
@@ -211,7 +211,7 @@ impl Log {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        (self.file.as_ref()).is_some_and(|file| !matches!(file.input, Input::Closed))
+        (self.file.as_ref()).is_some_and(|file| !matches!(file.input, LogInput::Closed))
     }
 
     pub(super) fn fail(&mut self, error: &io::Error, tools: &mut Tools) {
@@ -262,7 +262,7 @@ impl Log {
             }
         }
         let file = self.file.as_ref();
-        let unpacking = file.is_some_and(|file| matches!(file.input, Input::Gz { .. }));
+        let unpacking = file.is_some_and(|file| matches!(file.input, LogInput::Gz { .. }));
         if taken(&tools.open) > tools.options.open_files && !unpacking {
             self.close();
         }
@@ -407,8 +407,8 @@ impl Log {
         };
         let place = &mut file.place;
         match &file.input {
-            Input::Gz { .. } => {}
-            Input::Closed => {
+            LogInput::Gz { .. } => {}
+            LogInput::Closed => {
                 let meta = std::fs::symlink_metadata(&file.path)?;
                 if (meta.ino(), meta.dev()) != (place.inode, file.device) {
                     self.changed = true;
@@ -416,7 +416,7 @@ impl Log {
                     self.wake();
                 }
             }
-            Input::Plain { file: open, .. } => {
+            LogInput::Plain { file: open, .. } => {
                 let size = open.metadata()?.len();
                 let beginning = input::beginning(open)?;
                 if size < place.offset || !place.first.fits(&beginning) {
@@ -456,7 +456,7 @@ impl Log {
 
     pub(super) fn close(&mut self) {
         if let Some(file) = &mut self.file {
-            file.input = Input::Closed;
+            file.input = LogInput::Closed;
         }
     }
 
@@ -473,7 +473,7 @@ impl Log {
         });
         let opened = self.opened(opened, tools);
         if let (Some(file), Some(open)) = (&mut self.file, opened) {
-            file.input = Input::plain(open, &tools.open);
+            file.input = LogInput::plain(open, &tools.open);
         }
         self.is_open()
     }
@@ -502,13 +502,13 @@ impl OpenFile {
         place.inode = meta.ino();
         let input = if entry.compressed {
             let gz = input::Gz::open(&entry.path, place.offset)?;
-            Input::Gz {
+            LogInput::Gz {
                 gz: Box::new(gz),
                 _slots: [Arc::clone(&tools.open), Arc::clone(&tools.unpacking)],
             }
         } else {
             place.first.extend(&input::beginning(&file)?);
-            Input::plain(file, &tools.open)
+            LogInput::plain(file, &tools.open)
         };
         Ok(Some(OpenFile {
             path: entry.path.clone(),

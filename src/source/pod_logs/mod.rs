@@ -32,7 +32,7 @@ mod rotation;
 pub use follower::Follower;
 pub(crate) use names::pod_dir;
 pub use options::{
-    Container, FileId, Fingerprint, FlatFile, Layout, Mark, Options, Point, PollStats, ResumeState,
+    Container, FileId, Fingerprint, FlatFile, Layout, LogMarks, Mark, Options, Point, PollStats,
     Sink,
 };
 

@@ -100,7 +100,7 @@ pub struct Options {
     pub layout: Layout,
     /// Where an earlier run stopped. Without it, reading begins with the current file of each
     /// container found at the first poll, and with the first line of containers that appear later.
-    pub resume: Option<ResumeState>,
+    pub resume: Option<LogMarks>,
     /// Interval at which the directories of all pods are listed.
     pub list_every: Duration,
     /// Longest line handed over, in bytes.
@@ -171,7 +171,7 @@ pub struct PollStats {
 /// The resume point of all containers. It outlives a reboot: files are identified by their
 /// beginnings, not by their device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ResumeState {
+pub struct LogMarks {
     /// Resume point of each followed log.
     pub logs: Vec<Mark>,
 }

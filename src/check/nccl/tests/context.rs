@@ -3,16 +3,16 @@
 use super::super::*;
 use super::{FALLBACK, log, verdict};
 use crate::observe::nccl::log::Limits;
-use crate::observe::pod::{ContainerFacts, PodFacts};
+use crate::observe::pod::{PodContainer, PodFacts};
 use crate::source::nccl::Reader;
 use std::time::Duration;
 
-fn container(env: &[(&str, &str)], rdma: &[&str]) -> ContainerFacts {
+fn container(env: &[(&str, &str)], rdma: &[&str]) -> PodContainer {
     let own = |(name, value): &(&str, &str)| ((*name).to_string(), (*value).to_string());
-    ContainerFacts {
+    PodContainer {
         env: env.iter().map(own).collect(),
         rdma: rdma.iter().map(|name| ((*name).to_string(), 1)).collect(),
-        ..ContainerFacts::default()
+        ..PodContainer::default()
     }
 }
 

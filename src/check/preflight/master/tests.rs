@@ -1,5 +1,5 @@
 use super::super::testing::*;
-use crate::observe::container::{Connection, MasterFacts};
+use crate::observe::container::{Attempt, MasterFacts};
 use crate::observe::reading::{FaultKind, Reading};
 
 #[test]
@@ -7,44 +7,38 @@ fn what_the_master_answers() {
     let far: &[&str] = &["10.7.7.7"];
     let own: &[&str] = &["10.0.0.5"];
     let local: &[&str] = &["127.0.0.1"];
-    let failed = || Connection::Failed("no route to host".into());
+    let failed = || Attempt::Failed("no route to host".into());
     for (rank, port, addresses, connection, want) in [
-        ("1", "29500", far, Connection::Connected, "ok"),
+        ("1", "29500", far, Attempt::Connected, "ok"),
         (
             "1",
             "29500",
             far,
-            Connection::Refused,
+            Attempt::Refused,
             "skipped MasterNotListening",
         ),
         (
             "1",
             "29500",
             far,
-            Connection::TimedOut,
+            Attempt::TimedOut,
             "degraded MasterSilent",
         ),
         ("1", "29500", far, failed(), "degraded MasterUnreachable"),
-        ("1", "29500", far, Connection::NotTried, "ok"),
-        ("0", "29500", own, Connection::NotTried, "ok"),
-        ("0", "29500", far, Connection::NotTried, "ok"),
+        ("1", "29500", far, Attempt::NotTried, "ok"),
+        ("0", "29500", own, Attempt::NotTried, "ok"),
+        ("0", "29500", far, Attempt::NotTried, "ok"),
         (
             "1",
             "29500",
             local,
-            Connection::Refused,
+            Attempt::Refused,
             "failing MasterIsLoopback",
         ),
-        ("0", "29500", local, Connection::NotTried, "ok"),
-        ("1", "0", far, Connection::NotTried, "failing MasterPort"),
-        (
-            "1",
-            "70000",
-            far,
-            Connection::NotTried,
-            "failing MasterPort",
-        ),
-        ("1", "http", far, Connection::NotTried, "failing MasterPort"),
+        ("0", "29500", local, Attempt::NotTried, "ok"),
+        ("1", "0", far, Attempt::NotTried, "failing MasterPort"),
+        ("1", "70000", far, Attempt::NotTried, "failing MasterPort"),
+        ("1", "http", far, Attempt::NotTried, "failing MasterPort"),
     ] {
         let mut facts = only(&[
             ("MASTER_ADDR", "train-0"),
@@ -108,7 +102,7 @@ fn the_masters_own_machine_may_call_it_loopback() {
         set(&mut facts, variables);
         facts.master = MasterFacts {
             addresses: Reading::Value(vec!["127.0.1.1".parse().unwrap()]),
-            connection: Connection::Refused,
+            connection: Attempt::Refused,
         };
         assert_eq!(verdict(&facts, "master"), want, "{variables:?}");
     }

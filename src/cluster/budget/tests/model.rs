@@ -26,7 +26,7 @@ enum Phase {
     #[default]
     Idle,
     /// The ledger as read, at the Lease's version, and the group where it was listed since.
-    Read(u64, Ledger, Option<Group>),
+    Read(u64, Ledger, Option<ListedNodes>),
     /// Said that it counts.
     Counting(u64, Ledger),
 }
@@ -94,7 +94,7 @@ impl World {
         super::at(self.seconds)
     }
 
-    fn group(&self) -> Group {
+    fn group(&self) -> ListedNodes {
         let listed = |(node, seen): (usize, &Option<Seen>)| {
             let seen = (*seen)?;
             let listed = Listed {
@@ -134,9 +134,9 @@ impl World {
             now: self.now(),
         };
         let granted = match ledger.ask(asker, listed.as_ref()) {
-            Step::Go => true,
-            Step::ClaimThenGo(ledger) => self.write_ledger(LedgerWrite { read, ledger }),
-            Step::Count(ledger) => {
+            BudgetStep::Go => true,
+            BudgetStep::ClaimThenGo(ledger) => self.write_ledger(LedgerWrite { read, ledger }),
+            BudgetStep::Count(ledger) => {
                 let said = LedgerWrite {
                     read,
                     ledger: ledger.clone(),
@@ -146,15 +146,15 @@ impl World {
                 }
                 false
             }
-            Step::Withhold(_, Some(ledger)) => {
+            BudgetStep::Withhold(_, Some(ledger)) => {
                 self.write_ledger(LedgerWrite { read, ledger });
                 false
             }
-            Step::Stale => {
+            BudgetStep::Stale => {
                 self.agents[agent].view = self.nodes[node];
                 false
             }
-            Step::Withhold(_, None) | Step::Wait => false,
+            BudgetStep::Withhold(_, None) | BudgetStep::Wait => false,
         };
         if granted && !crashes {
             self.patches.push((node, view.version));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::pod::Job;
+use crate::observe::pod::PodJob;
 use serde_json::json;
 
 fn worker() -> Value {
@@ -54,7 +54,7 @@ fn facts(value: &Value) -> PodFacts {
 #[test]
 fn a_worker() {
     let facts = facts(&worker());
-    let job = Job {
+    let job = PodJob {
         kind: "PyTorchJob".into(),
         name: "train".into(),
     };
@@ -86,7 +86,7 @@ fn a_worker() {
     assert_eq!(main.env["FI_PROVIDER"].len(), VALUE_MAX);
     let sidecar = &facts.containers["selvage-sidecar"];
     assert!(sidecar.privileged);
-    assert_eq!(facts.containers["plain"], ContainerFacts::default());
+    assert_eq!(facts.containers["plain"], PodContainer::default());
 }
 
 /// As a kubelet reports a pod of two containers and a native sidecar.
@@ -207,7 +207,7 @@ fn a_bare_pod_is_known_and_what_is_no_pod_is_not() {
         "spec": {"hostNetwork": null, "containers": [{"name": "m", "env": null, "resources": null, "securityContext": null}], "initContainers": null},
         "status": null,
     });
-    assert_eq!(facts(&nulls).containers["m"], ContainerFacts::default());
+    assert_eq!(facts(&nulls).containers["m"], PodContainer::default());
     for text in [
         "{}",
         "null",

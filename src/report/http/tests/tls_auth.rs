@@ -1,6 +1,6 @@
 //! Real handshakes over loopback: who gets what, and what a change of the files does.
 
-use super::super::tls_auth::Files;
+use super::super::tls_auth::TlsFiles;
 use super::*;
 use crate::report::testing::empty;
 use pki::{Authority, Client, Leaf, ask};
@@ -47,9 +47,9 @@ impl Secret {
     }
 
     /// Settings for those of the four files that are there.
-    fn files(&self) -> Files {
+    fn files(&self) -> TlsFiles {
         let file = |name| Some(self.path(name)).filter(|path| path.exists());
-        Files {
+        TlsFiles {
             tls_cert: file("tls.crt"),
             tls_key: file("tls.key"),
             tls_client_ca: file("ca.crt"),
@@ -318,7 +318,7 @@ fn what_stops_the_start() {
     let secret = Secret::new(&[cert, key, ("token", "x")]);
     let pipe = secret.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let files = Files {
+    let files = TlsFiles {
         tls_cert: Some(secret.path("nonesuch")),
         tls_client_ca: Some(pipe),
         token_file: Some(secret.path("")),

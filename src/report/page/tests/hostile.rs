@@ -1,20 +1,20 @@
 //! Reports full of hostile text.
 
 use super::*;
-use crate::check::job_verdicts::{ContainerVerdict, LogReading, Via};
+use crate::check::job_verdicts::{ContainerVerdict, LogReading, VerdictSource};
 use crate::check::nccl::{EvidenceLine, Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_daemon::DaemonTrouble;
 use crate::check::nccl_pods::NoRdma;
-use crate::check::suspect::{State as Thought, Suspect};
+use crate::check::suspect::{Suspect, SuspectState};
 use crate::check::{Status, Weight};
 use crate::observe::gpudirect::{Module, NvidiaDriver, NvidiaGpu};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
-use crate::observe::pod::{ContainerKey, Job};
+use crate::observe::pod::{ContainerKey, PodJob};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::traffic::GpuPod;
-use crate::readiness::history::{Change, HistoryEntry, What};
+use crate::readiness::history::{ChangeKind, HistoryEntry, VerdictChange};
 use crate::report::cluster::{BudgetStatus, ClusterStatus};
 use crate::report::testing::{NOW, broken, finding, hear_of, node};
 use crate::report::{Jobs, State, XidSeen};
@@ -145,7 +145,7 @@ fn snapshot(report: &mut Report, evil: &str) {
 
 fn history(evil: &str) -> Arc<[HistoryEntry]> {
     let text = || evil.to_string();
-    let what = What {
+    let what = ChangeKind {
         check: text().leak(),
         subject: text(),
         reason: text().leak(),
@@ -153,16 +153,16 @@ fn history(evil: &str) -> Arc<[HistoryEntry]> {
         weight: Weight::Verdict,
     };
     let changes = [
-        Change::State {
+        VerdictChange::State {
             from: State::Ready,
             to: State::Unready,
             reasons: vec![text()],
         },
-        Change::Raised {
+        VerdictChange::Raised {
             what: what.clone(),
             message: text(),
         },
-        Change::Cleared {
+        VerdictChange::Cleared {
             what,
             stood: Duration::MAX,
         },
@@ -199,12 +199,12 @@ fn container(evil: &str) -> Arc<ContainerVerdict> {
             uid: text(),
             container: text(),
         },
-        job: Some(Job {
+        job: Some(PodJob {
             kind: text(),
             name: text(),
         }),
         since: Millis(1),
-        via: Via::Sidecar,
+        via: VerdictSource::Sidecar,
         of_job: true,
         verdict: Arc::new(verdict(evil)),
     })
@@ -222,7 +222,7 @@ fn jobs(report: &mut Report, evil: &str) {
             host_network: None,
             alone: false,
         },
-        state: Thought::Suspect,
+        state: SuspectState::Suspect,
         since: Millis(1),
         reason: text(),
         message: text(),

@@ -2,7 +2,7 @@
 //! asked about each one (QUERY_QP, a firmware command on most): only for those who need it.
 
 use super::{Client, DEV_INDEX, NLDEV, is_of, needed};
-use crate::source::netlink::{Answer, Attrs, DUMP, NetlinkError, Request};
+use crate::source::netlink::{Attrs, DUMP, NetlinkError, Reply, Request};
 
 const CMD_RES_QP_GET: u16 = NLDEV | 10;
 
@@ -56,7 +56,7 @@ pub struct QueuePair {
 impl Client {
     /// Every queue pair of a device. While they come and go, the kernel may tell one twice or not
     /// at all.
-    pub fn queue_pairs(&mut self, index: u32, name: &str) -> Answer<Vec<QueuePair>> {
+    pub fn queue_pairs(&mut self, index: u32, name: &str) -> Reply<Vec<QueuePair>> {
         let request = Request::new(CMD_RES_QP_GET, DUMP).u32(DEV_INDEX, index);
         let got = self.socket.ask(request, |all: &mut Vec<_>, message| {
             is_of(message.payload, name)?;
@@ -71,7 +71,7 @@ impl Client {
 }
 
 /// Parses one message of a dump of queue pairs.
-pub fn queue_pairs(payload: &[u8]) -> Answer<Vec<QueuePair>> {
+pub fn queue_pairs(payload: &[u8]) -> Reply<Vec<QueuePair>> {
     // A device whose queue pairs are none has a table without entries, or no table.
     let Some(table) = Attrs::parse(payload)?.nest(RES_QP)? else {
         return Ok(Vec::new());
