@@ -8,7 +8,7 @@ mod memory;
 
 use libfuzzer_sys::fuzz_target;
 use selvage::observe::snapshot::Snapshot;
-use selvage::report::http::{Client, Limits, ServeState, serve_stream};
+use selvage::report::http::{Peer, Limits, ServeState, serve_stream};
 use selvage::report::metrics::AgentStats;
 use selvage::report::{Report, State};
 use selvage::units::Millis;
@@ -63,7 +63,7 @@ async fn talk(bytes: &[u8], piece: usize, address: IpAddr) -> Vec<u8> {
     });
     let (ours, theirs) = duplex(4096);
     let chain = Vec::new();
-    let serving = serve_stream(theirs, state, Client { address, chain });
+    let serving = serve_stream(theirs, state, Peer { address, chain });
     let (mut from, mut to) = split(ours);
     let sending = async {
         for piece in bytes.chunks(piece) {

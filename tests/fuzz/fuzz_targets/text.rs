@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use selvage::source::bench_output::{Reader, parse_json};
+use selvage::source::bench_output::{BenchReader, parse_json};
 use selvage::source::{link_text, pci_text};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = pci_text::parse_aer(&text);
     let _ = pci_text::acs_redirect(bytes);
     let (first, rest) = bytes.split_at(bytes.len() / 2);
-    let mut table = Reader::default();
+    let mut table = BenchReader::default();
     table.feed(first);
     table.feed(rest);
     table.finish();
