@@ -35,8 +35,8 @@ pub struct Settings {
     taken_at: Option<Millis>,
 }
 
-/// Stack of the thread, in bytes.
-const STACK: usize = 128 * 1024;
+/// Stack of the thread, in bytes: regular expressions are compiled there, for a file in the device's place.
+const STACK: usize = 512 * 1024;
 
 /// How far a record's stamp may exceed the uptime that was read before it; the kernel's clock may also be
 /// ahead by a hundredth of that time.
@@ -66,6 +66,7 @@ impl Settings {
                 way,
                 boot_id: boot_id.unwrap_or_default().into(),
                 resume: resume.filter(|resume| boot_id.is_some() && !resume.boot_id.is_empty()),
+                complete: false,
                 any_facility: agent.kmsg_all_facilities,
             },
             live: host.is_live(),
@@ -76,7 +77,8 @@ impl Settings {
     /// Moment of a record on the agent's clock. A tree's log may come from another machine, whose
     /// clock stood at `end`; without it, a record counts from when it is read. The kernel stamps by
     /// local_clock, which no NTP corrects: over weeks it loses or gains minutes. But a record
-    /// is not older than `since`, when all that was there had been read, nor younger than now.
+    /// is not older than `since`, when all that was there had been read, nor younger than now. A stamp of
+    /// zero is none: log readers may leave it out.
     fn moment(
         &self,
         item: &KmsgItem,
@@ -86,8 +88,8 @@ impl Settings {
         let stamp = Millis(item.through.place.last_ts_us.unwrap_or(0) / 1000);
         match end {
             _ if self.live => stamp.max(since).min(now),
-            Some(end) => now.minus(end.since(stamp)),
-            None => now,
+            Some(end) if stamp > Millis(0) => now.minus(end.since(stamp)),
+            _ => now,
         }
     }
 }
@@ -184,7 +186,9 @@ pub fn read_existing(settings: &Settings, now: Millis) -> Reading<Existing> {
 
 fn existing(settings: &Settings, now: Millis) -> Result<Reading<Existing>, FollowError> {
     let mut items = Vec::new();
-    let mut follower = KmsgFollower::open(settings.options.clone())?;
+    let mut options = settings.options.clone();
+    options.complete = true;
+    let mut follower = KmsgFollower::open(options)?;
     follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
         Delivery::Item(item) => items.push(*item),
         Delivery::Rebooted => items.clear(),
@@ -193,8 +197,8 @@ fn existing(settings: &Settings, now: Millis) -> Result<Reading<Existing>, Follo
     let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
     // Without an uptime, the log's end is the latest moment that is known of the machine.
     let end = settings.taken_at.or(newest);
-    if let (Some(newest), Some(up)) = (newest, settings.taken_at)
-        && newest.since(up) > READ_LATER + up.since(Millis(0)) / 100
+    if let Some(up) = settings.taken_at
+        && Millis(follower.steady_us / 1000).since(up) > READ_LATER + up.since(Millis(0)) / 100
     {
         let message = "its stamps go beyond the uptime: it is of another boot";
         return Ok(Reading::failed(FaultKind::Other, message));
@@ -253,6 +257,7 @@ mod tests {
         let xid =
             |secs: u64| format!("3,{secs},{secs}000000,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n");
         let idle = |secs: u64| format!("6,{secs},{secs}000000,-;idle\n");
+        let bare = "NVRM: Xid (PCI:0000:3b:00): 79, x";
         for (log, taken_at, want) in [
             (xid(9_000), Some(uptime), vec![999_000]),
             // Without an uptime the log's end is as late as is known.
@@ -266,8 +271,59 @@ mod tests {
                 vec![998_000],
             ),
             (xid(9_000) + &idle(1), None, vec![]),
+            // One stamp that is off is of no other boot: its number is the next one.
+            (xid(9_000) + "6,9001,0,-;x\n", Some(uptime), vec![999_000]),
+            (
+                xid(9_000) + "6,9001,999999999999999,-;x\n",
+                Some(uptime),
+                vec![999_000],
+            ),
+            // Without the line's end.
+            (xid(9_000).trim_end().into(), Some(uptime), vec![999_000]),
+            // As other readers of the log write it, also behind a byte order mark.
+            (
+                format!("\u{feff}{}", xid(9_000)),
+                Some(uptime),
+                vec![999_000],
+            ),
+            (
+                format!("[ 9000.000000] {bare}\n"),
+                Some(uptime),
+                vec![999_000],
+            ),
+            (
+                format!("Nov 28 10:00:01 n1 kernel: [ 9000.000000] {bare}\n"),
+                Some(uptime),
+                vec![999_000],
+            ),
+            (
+                format!(
+                    "{{\"_TRANSPORT\":\"kernel\",\"_SOURCE_MONOTONIC_TIMESTAMP\":\"9000000000\",\"MESSAGE\":\"{bare}\"}}\n"
+                ),
+                Some(uptime),
+                vec![999_000],
+            ),
+            // Without a stamp nothing is known of its age.
+            (format!("{bare}\n"), Some(uptime), vec![1_000_000]),
+            (
+                format!("[Fri Nov 28 10:00:01 2025] {bare}\n"),
+                Some(uptime),
+                vec![1_000_000],
+            ),
+            // Of another boot.
+            (
+                format!("[ 9000.000000] {bare}\n[    0.000000] Linux version 6.8.0 (x)\n"),
+                Some(uptime),
+                vec![],
+            ),
+            // By a program.
+            (
+                format!("[ 9000.000000] x\nNov 28 10:00:01 n1 healthd: {bare}\n"),
+                Some(uptime),
+                vec![],
+            ),
         ] {
-            tree.file("dev/kmsg", &log);
+            tree.bytes("dev/kmsg", log.as_bytes());
             let (host, agent) = (tree.host(), AgentSettings::default());
             let settings = Settings::new(&host, &agent, None, taken_at, None);
             let read = read_existing(&settings, now).into_value();
@@ -288,6 +344,16 @@ mod tests {
             None,
         );
         assert!(matches!(read_existing(&settings, now), Reading::Failed(_)));
+        // Nor does a file that is not a log say that nothing happened.
+        for text in ["dmesg: Operation not permitted\n", "<html>", "\0\0\n\n"] {
+            tree.bytes("dev/kmsg", text.as_bytes());
+            let read = read_existing(&settings, now);
+            assert!(matches!(read, Reading::Failed(_)), "{text}");
+        }
+        for empty in ["", "\n"] {
+            tree.bytes("dev/kmsg", empty.as_bytes());
+            assert!(read_existing(&settings, now).into_value().is_some());
+        }
     }
 
     #[test]

@@ -67,18 +67,28 @@ fn reset_required(context: &Context<'_>) -> Option<Candidate> {
 /// Codes of a GPU that stand now, with what each means.
 fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Standing<'a>> {
     let policy = &context.policy.xid;
-    let codes = gpu.xids.iter().filter(|(code, _)| **code != RECOVERY_CODE);
-    let all = codes.map(|(code, log)| Standing {
-        code: *code,
-        log,
-        ruling: ruling(context, (slot, gpu), *code, log),
+    // The driver's verdict is a finding of its own, unless the line was cut before it.
+    let codes = (gpu.xids.iter())
+        .filter(|(code, log)| **code != RECOVERY_CODE || log.detail.recovery.is_none());
+    let all = codes.map(|(&code, log)| {
+        let mut ruling = xid_codes::xid_ruling(code, &log.detail, &policy.overrides);
+        // Drivers of the last decade name the GPU.
+        if slot.is_empty() && !ruling.overridden {
+            ruling.disposition = ruling.disposition.min(Disposition::Report);
+        }
+        Standing { code, log, ruling }
     });
-    let all: Vec<Standing<'a>> = all.collect();
+    let mut all: Vec<Standing<'a>> = all.collect();
     // And no further serious Xid came for a while.
     let cleared = taken_back(context, slot, gpu).filter(|cleared| {
         let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;
         let last = all.iter().filter(serious).map(|xid| xid.log.seen.last);
         context.now.since(last.fold(*cleared, Millis::max)) >= policy.quiet.0
+    });
+    // What is over, or did not come often enough, explains no other Xid either.
+    all.retain(|xid| {
+        cleared.is_none_or(|cleared| xid.log.seen.last > cleared)
+            && often_enough(context, xid, cleared)
     });
     let causes: Vec<(Millis, Disposition)> = (all.iter())
         .filter(|xid| !SYMPATHETIC.contains(&xid.code))
@@ -99,10 +109,7 @@ fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Stand
                 && causes.iter().any(|(cause, disposition)| {
                     *disposition >= xid.ruling.disposition && cause.apart(at) <= policy.sympathy.0
                 });
-            in_time
-                && !follows
-                && cleared.is_none_or(|cleared| at > cleared)
-                && often_enough(context, xid, cleared)
+            in_time && !follows
         })
         .collect()
 }
@@ -117,28 +124,6 @@ fn taken_back(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Millis>
         Some((_, asked)) => *reloaded > asked,
     });
     gpu.cleared.max(reloaded)
-}
-
-fn ruling(context: &Context<'_>, (slot, gpu): (&str, &GpuLog), code: u32, log: &XidLog) -> Ruling {
-    let policy = &context.policy.xid;
-    let mut ruling = xid_codes::xid_ruling(code, &log.detail, &policy.overrides);
-    // Drivers of the last decade name the GPU.
-    if slot.is_empty() && !ruling.overridden {
-        ruling.disposition = ruling.disposition.min(Disposition::Report);
-    }
-    // The driver's verdict on the same event stands above the table where it is milder; where it is
-    // worse, it is a finding of its own.
-    if !ruling.overridden
-        && ruling.disposition == Disposition::Fatal
-        && let Some((action, at)) = gpu.recovery
-        && at >= log.seen.last
-        && at.apart(log.seen.last) <= policy.sympathy.0
-        && !matches!(action, RecoveryAction::None | RecoveryAction::Other(_))
-        && recovery_ruling(context, action).disposition < Disposition::Fatal
-    {
-        ruling.disposition = Disposition::Degraded;
-    }
-    ruling
 }
 
 /// The operator's count in a window.
@@ -219,9 +204,12 @@ fn asked(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<RecoveryActi
     }
 }
 
-/// The remedy for the recovery action that the driver asks for, so that one GPU is not given several.
+/// The remedy for the recovery action that the driver asks for, so that one GPU is not given several. The
+/// IMEX domain is the rack's, and no word on this GPU (`gpu.c`, `_gpuRefreshRecoveryActionInLock`).
 fn advice(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<(Action, String)> {
-    let ruling = recovery_ruling(context, asked(context, slot, gpu)?);
+    use RecoveryAction::{Other, RecoverImex};
+    let action = asked(context, slot, gpu).filter(|to| !matches!(to, Other(_) | RecoverImex))?;
+    let ruling = recovery_ruling(context, action);
     let remedy = format!("Follow the driver's advice (Xid 154): {}", ruling.remedy);
     (ruling.disposition >= Disposition::Degraded).then_some((ruling.action, remedy))
 }

@@ -150,6 +150,11 @@ impl Note {
     pub(super) fn is_everyday(self) -> bool {
         matches!(self, Self::LinkDown | Self::LinkUp | Self::CommandFailed)
     }
+
+    /// Whether it says alone that nothing is wrong.
+    pub(super) fn accuses_nothing(self) -> bool {
+        self.is_everyday() || matches!(self, Self::Loaded | Self::Recovered | Self::Cooled)
+    }
 }
 
 /// An Xid message.
@@ -209,7 +214,7 @@ pub enum RecoveryAction {
     DrainAndReset,
     /// 5: the IMEX domain must be recovered.
     RecoverImex,
-    /// A number that this version does not know.
+    /// A number that this version does not know, or one that was cut off.
     Other(u32),
 }
 

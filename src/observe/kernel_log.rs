@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 const MAX_TIMES: usize = 64;
 /// Most devices with an entry of their own; more than any node has.
 const MAX_DEVICES: usize = 128;
-/// Most codes with an entry of their own for one GPU or switch.
-const MAX_CODES: usize = 64;
+/// Most codes with an entry of their own for one GPU or switch; NVIDIA's `nverror.h` ends at 176.
+const MAX_CODES: usize = 192;
 /// Characters kept of a message.
 const MAX_TEXT: usize = 240;
 
@@ -163,8 +163,15 @@ impl KernelLog {
             merge(&mut xid.detail, &new.detail);
         }
         if let Some((_, to)) = new.detail.recovery {
-            gpu.recovery = Some((to, when.0));
-            if to == RecoveryAction::None {
+            use RecoveryAction::{None as Nothing, Other};
+            // What this version does not know takes no request back that it knows.
+            let stands = |(asked, at): (RecoveryAction, Millis)| {
+                !matches!(asked, Nothing | Other(_)) && at >= self.driver_loaded.last
+            };
+            if !(matches!(to, Other(_)) && gpu.recovery.is_some_and(stands)) {
+                gpu.recovery = Some((to, when.0));
+            }
+            if to == Nothing {
                 gpu.cleared = Some(when.0);
                 // The driver's report that a GPU recovered is not an error.
                 return;
@@ -212,10 +219,10 @@ impl KernelLog {
         }
     }
 
-    /// Makes room: hundreds of virtual functions that log link changes must not crowd out a failing
-    /// NIC.
+    /// Makes room: hundreds of virtual functions that load, or log link changes, must not crowd out a
+    /// failing NIC.
     fn drop_idle_device(&mut self) {
-        let is_idle = |of: &DeviceLog| of.notes.keys().all(|note| note.is_everyday());
+        let is_idle = |of: &DeviceLog| of.notes.keys().all(|note| note.accuses_nothing());
         let last = |of: &DeviceLog| of.notes.values().map(|seen| seen.last).max();
         let idle = self.devices.iter().filter(|(_, device)| is_idle(device));
         if let Some((address, _)) = idle.min_by_key(|(_, device)| last(device)) {
@@ -231,14 +238,19 @@ fn address_of(event: &KernelEvent) -> &str {
     address.or(event.pci.as_deref()).unwrap_or_default()
 }
 
-/// Folds a repeat in, so that the worst of each part stays: `Fatal` over `Nonfatal`, every register
-/// bit ever set, and the shortest list of registers (a cut one proves nothing about the rest).
+/// Folds a repeat in, so that the worst of each part stays: `Fatal` over no word, which a cut line has,
+/// over `Nonfatal`; every register bit ever set, and the shortest list of registers (a cut one proves
+/// nothing about the rest).
 fn merge(kept: &mut XidDetail, new: &XidDetail) {
     kept.recovery = new.recovery.or(kept.recovery);
-    let Some(new) = &new.nvlink else { return };
-    let kept: &mut NvLink = kept.nvlink.get_or_insert_with(|| new.clone());
-    if kept.severity != Some(Severity::Fatal) {
-        kept.severity = new.severity.or(kept.severity);
+    let is_fatal = |link: &NvLink| link.severity == Some(Severity::Fatal);
+    let (Some(kept), Some(new)) = (&mut kept.nvlink, &new.nvlink) else {
+        let either = kept.nvlink.take().or_else(|| new.nvlink.clone());
+        kept.nvlink = either.filter(is_fatal);
+        return;
+    };
+    if !is_fatal(kept) && (is_fatal(new) || new.severity.is_none()) {
+        kept.severity = new.severity;
     }
     kept.words.truncate(new.words.len());
     for (word, more) in kept.words.iter_mut().zip(&new.words) {

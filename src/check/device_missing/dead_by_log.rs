@@ -1,19 +1,20 @@
 //! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid.
 
 use crate::check::expected::is_driven;
+use crate::check::xid_codes::{Disposition, Overrides, xid_ruling};
 use crate::check::{Candidate, Context, driver_reload};
 use crate::observe::kernel::Note;
-use crate::observe::kernel_log::Seen;
+use crate::observe::kernel_log::{Seen, XidLog};
 use crate::observe::pci::gives_away;
 use crate::observe::reading::Reading;
-use crate::units::{Bdf, Millis};
+use crate::units::Bdf;
 use std::time::Duration;
 
-/// NVIDIA's driver says that it was loaded once it has probed every GPU: what it prints this long
-/// before belongs to that load.
+/// NVIDIA's driver says that it was loaded once it has probed every GPU, and before any can be opened
+/// (`nv.c`, `nvidia_init_module`): what a probe prints this long before belongs to that load.
 const PROBING: Duration = Duration::from_secs(30);
 
-/// An Xid this near to the words without one says the same.
+/// An Xid this near to the words without one says the same, if it is of a fault as grave.
 const NEAR: Duration = Duration::from_secs(60);
 
 pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
@@ -67,14 +68,20 @@ fn is_of_gpu(text: &str) -> bool {
 /// Whether the driver was loaded again since, took its verdict on the GPU back, or printed an Xid for
 /// the same fault, which is judged as such.
 fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bool {
-    let loaded = driver_reload::loaded(context);
-    if loaded.is_some_and(|loaded| loaded.since(said.last) > PROBING) {
+    let says = |words| said.text.contains(words);
+    let probed = note == Note::Driver && !says(" RmInitAdapter") && !says("rm_init_adapter");
+    let before = if probed { PROBING } else { Duration::ZERO };
+    if driver_reload::loaded(context).is_some_and(|loaded| loaded.since(said.last) > before) {
         return true;
     }
     context.history.kernel.gpus.get(slot).is_some_and(|gpu| {
-        let near = |at: Millis| at.apart(said.last) <= NEAR;
+        // Of the table alone: the operator's override decides what the Xid itself does.
+        let says_it = |(code, xid): (&u32, &XidLog)| {
+            let ruling = xid_ruling(*code, &xid.detail, &Overrides::new());
+            ruling.disposition == Disposition::Fatal && xid.seen.last.apart(said.last) <= NEAR
+        };
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
-            || (note == Note::GpuLost && gpu.xids.values().any(|xid| near(xid.seen.last)))
+            || (note == Note::GpuLost && gpu.xids.iter().any(says_it))
     })
 }
 
@@ -143,11 +150,17 @@ mod tests {
         );
         let lost = said(Note::GpuLost, "NVRM: GPU x: GPU has fallen off the bus.");
         let loaded = KernelEvent::new(What::DriverLoaded, "NVRM: loading");
-        let xid = Xid {
-            code: 79,
-            ..Xid::default()
-        };
-        let xid = KernelEvent::new(What::Xid(xid), "NVRM: Xid").of_slot(Some(slot()));
+        let [xid, of_a_program] = [79, 31].map(|code| {
+            let xid = Xid {
+                code,
+                ..Xid::default()
+            };
+            KernelEvent::new(What::Xid(xid), "NVRM: Xid").of_slot(Some(slot()))
+        });
+        let probe = said(
+            Note::Driver,
+            "NVRM: request_mem_region failed for 64M @ 0x0",
+        );
         let mut taken_back = Xid::default();
         taken_back.detail.recovery = Some((RecoveryAction::None, RecoveryAction::None));
         let taken_back = KernelEvent::new(What::Xid(taken_back), "NVRM: Xid").of_slot(Some(slot()));
@@ -164,9 +177,12 @@ mod tests {
         for (events, fails) in [
             (vec![&adapter], true),
             (vec![&lost], true),
-            // The driver prints that it was loaded after it probed.
-            (vec![&adapter, &loaded], true),
+            // The driver prints that it was loaded after it probed, and before a GPU is opened.
+            (vec![&probe, &loaded], true),
+            (vec![&adapter, &loaded], false),
+            (vec![&lost, &loaded], false),
             (vec![&lost, &xid], false),
+            (vec![&of_a_program, &lost], true),
             (vec![&adapter, &xid], true),
             (vec![&adapter, &taken_back], false),
             (vec![&nic], false),

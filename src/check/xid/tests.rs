@@ -105,6 +105,20 @@ fn what_follows_from_another_code_belongs_to_it() {
 }
 
 #[test]
+fn what_is_over_explains_nothing() {
+    use RecoveryAction::*;
+    let mut node = node(&[xid(48, A)]);
+    for event in [action(GpuReset, None, A), xid(95, A)] {
+        node.tick(2);
+        node.history.push_event(node.now, false, &event);
+    }
+    node.tick(61);
+    let want = [format!("{A} XidFatal Failing Verdict")];
+    assert_eq!(told(&node), want);
+    assert_eq!(node.run(&CHECK)[0].evidence["xid"], 95);
+}
+
+#[test]
 fn fatal_stands_and_degraded_passes() {
     let mut node = node(&[xid(79, A), xid(63, B)]);
     node.tick(3600);
@@ -278,11 +292,47 @@ fn a_recovery_is_no_error_in_the_totals() {
 }
 
 #[test]
-fn an_action_without_a_name_makes_nothing_milder() {
-    let asked = |to| told(&node(&[xid(79, A), action(RecoveryAction::None, to, A)]));
-    let fatal = format!("{A} XidFatal Failing Verdict");
-    assert!(asked(RecoveryAction::Other(9)).contains(&fatal));
-    assert!(!asked(RecoveryAction::RecoverImex).contains(&fatal));
+fn no_verdict_of_the_driver_makes_an_xid_milder() {
+    use RecoveryAction::*;
+    for code in [79, 48, 119] {
+        let alone = node(&[xid(code, A)]).run(&CHECK);
+        for to in [Other(9), RecoverImex] {
+            let found = node(&[xid(code, A), action(None, to, A)]).run(&CHECK);
+            let lines: Vec<_> = found.iter().map(tell).collect();
+            let fatal = format!("{A} XidFatal Failing Verdict");
+            let asked = format!("{A} GpuRecoveryRequired Degraded Verdict");
+            assert_eq!(lines, [fatal, asked], "{code} {to:?}");
+            assert_eq!(found[0].action, alone[0].action, "{code} {to:?}");
+        }
+    }
+}
+
+#[test]
+fn an_action_without_a_name_takes_back_no_other() {
+    use RecoveryAction::*;
+    let asked = |from| {
+        let node = node(&[action(None, NodeReboot, A), action(from, Other(9), A)]);
+        told(&node)
+    };
+    let want = [format!("{A} GpuRecoveryRequired Failing Verdict")];
+    assert_eq!(asked(None), want);
+    assert_eq!(asked(NodeReboot), want);
+    // After a reload the driver begins with nothing.
+    let mut node = node(&[action(None, GpuReset, SHOWN)]);
+    for event in [loaded(), action(None, Other(9), SHOWN)] {
+        node.tick(100);
+        node.history.push_event(node.now, false, &event);
+    }
+    let want = [format!("{SHOWN} GpuRecoveryRequired Degraded Verdict")];
+    assert_eq!(told(&node), want);
+}
+
+#[test]
+fn a_verdict_that_was_cut_is_shown() {
+    assert_eq!(
+        told(&node(&[xid(154, A)])),
+        [format!("{A} XidUnknown Degraded Notice")]
+    );
 }
 
 #[test]
@@ -307,19 +357,6 @@ fn the_driver_asks_and_takes_it_back() {
     assert_eq!(told(&node), Vec::<String>::new());
     node.history.push_event(node.now, false, &xid(119, A));
     assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
-}
-
-#[test]
-fn the_drivers_milder_verdict_stands_above_the_table() {
-    use RecoveryAction::*;
-    let node = node(&[xid(79, A), action(None, RecoverImex, A)]);
-    assert_eq!(
-        told(&node),
-        [
-            format!("{A} XidDegraded Degraded Verdict"),
-            format!("{A} GpuRecoveryRequired Degraded Verdict")
-        ]
-    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::source::kernel_log::input::{self, Input};
 use crate::source::kernel_log::state::Position;
-use crate::source::kernel_log::{open, record};
+use crate::source::kernel_log::{lines::raw_record, open, record};
 use crate::source::tree;
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const MAX_RECORDS: usize = 200_000;
 pub fn kernel(host: &Host) -> Option<String> {
     // Not through a link that leads out of the root.
     let inside = tree::canonical(host, "dev/kmsg");
-    let opened = inside.map(|path| input::open(&host.path(path)));
+    let opened = inside.map(|path| input::open(&host.path(path), true));
     let mut log = match opened {
         Some(Ok(log)) => log,
         // As for the agent: refused to a container, the log is still there.
@@ -34,7 +34,7 @@ pub fn kernel(host: &Host) -> Option<String> {
             Ok(Input::Record { text, .. }) => text,
             Ok(Input::Message(message)) => {
                 numbers += 1;
-                message.raw(numbers)
+                raw_record(message.priority, (numbers, message.ts_us), &message.text)
             }
             Ok(Input::Empty) | Err(_) => break,
             Ok(_) => continue,

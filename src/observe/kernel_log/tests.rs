@@ -44,8 +44,8 @@ fn floods_are_folded_and_counted() {
 #[test]
 fn devices_and_codes_are_bounded() {
     let mut history = History::default();
-    for slot in 0..1000 {
-        for code in 0..100 {
+    for slot in 0..200 {
+        for code in 0..300 {
             history.push_event(Millis(1), false, &xid(code, &format!("{slot}")));
         }
     }
@@ -68,7 +68,8 @@ fn edges_of_many_functions_do_not_crowd_out_a_fault() {
     history.push_event(Millis(0), false, &event(Note::Temperature, 0));
     for i in 1..1000 {
         let at = Millis(u64::from(i));
-        history.push_event(at, false, &event(Note::LinkUp, i));
+        let note = [Note::LinkUp, Note::Loaded, Note::Cooled][i as usize % 3];
+        history.push_event(at, false, &event(note, i));
     }
     history.push_event(Millis(2000), false, &event(Note::Power, 5000));
     assert!(seen(&history, &slot(5000), Note::Power));
@@ -143,10 +144,8 @@ fn functions_of_one_card_are_told_apart() {
 #[test]
 fn the_worst_of_repeats_stays() {
     let with = |severity, words: &[u32]| {
-        let nvlink = NvLink {
-            severity: Some(severity),
-            words: words.to_vec(),
-        };
+        let words = words.to_vec();
+        let nvlink = NvLink { severity, words };
         let detail = XidDetail {
             nvlink: Some(nvlink),
             ..XidDetail::default()
@@ -154,15 +153,30 @@ fn the_worst_of_repeats_stays() {
         with_detail(145, "0000:17:00", detail)
     };
     let mut history = History::default();
-    history.push_event(Millis(1), false, &with(Severity::Fatal, &[1, 2]));
-    history.push_event(Millis(2), false, &with(Severity::Nonfatal, &[4]));
     let nvlink = |history: &History| {
-        history.kernel.gpus["0000:17:00"].xids[&145]
-            .detail
-            .nvlink
-            .clone()
-            .unwrap()
+        let gpu = &history.kernel.gpus["0000:17:00"];
+        gpu.xids[&145].detail.nvlink.clone()
     };
-    assert_eq!(nvlink(&history).severity, Some(Severity::Fatal));
-    assert_eq!(nvlink(&history).words, [5]);
+    let (fatal, nonfatal) = (Some(Severity::Fatal), Some(Severity::Nonfatal));
+    history.push_event(Millis(1), false, &with(fatal, &[1, 2]));
+    history.push_event(Millis(2), false, &with(nonfatal, &[4]));
+    let kept = nvlink(&history).unwrap();
+    assert_eq!((kept.severity, kept.words), (fatal, vec![5]));
+    // A cut line has no word, and may have been fatal.
+    let cut = xid(145, "0000:17:00");
+    let [fatal_one, nonfatal_one] = [fatal, nonfatal].map(|word| with(word, &[4]));
+    for (events, want) in [
+        ([&cut, &nonfatal_one], None),
+        ([&nonfatal_one, &cut], None),
+        ([&cut, &fatal_one], fatal),
+        ([&fatal_one, &cut], fatal),
+        ([&nonfatal_one, &nonfatal_one], nonfatal),
+        ([&nonfatal_one, &fatal_one], fatal),
+    ] {
+        let mut history = History::default();
+        for event in events {
+            history.push_event(Millis(1), false, event);
+        }
+        assert_eq!(nvlink(&history).and_then(|kept| kept.severity), want);
+    }
 }

@@ -12,12 +12,10 @@ pub(super) const REPORT_REACH: u8 = 8;
 /// Joins lines; keeps at most one record and one report open.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    any_facility: bool,
+    lines: wrapper::Stripper,
     /// An event whose record's dictionary may still name the device, its text and its line.
     waiting: Option<(KernelEvent, String, String)>,
     report: Option<Report>,
-    /// The entry says that a program speaks.
-    user_space: bool,
 }
 
 #[derive(Debug)]
@@ -31,10 +29,9 @@ struct Report {
 impl Assembler {
     /// An assembler; `any_facility` accepts what user space wrote to the kernel log.
     pub fn new(any_facility: bool) -> Self {
-        Self {
-            any_facility,
-            ..Self::default()
-        }
+        let mut assembler = Self::default();
+        assembler.lines.any_facility = any_facility;
+        assembler
     }
 
     /// Takes the next line; `emit` gets each event with the line (or joined lines) it came from.
@@ -46,13 +43,7 @@ impl Assembler {
             }
             self.finish(emit);
         }
-        if line.is_empty() {
-            self.user_space = false;
-        } else if let Some((first, kernel)) = wrapper::entry_field(line) {
-            self.user_space = !kernel || (self.user_space && !first);
-        }
-        let stripped = wrapper::strip(line, self.any_facility);
-        let Some(stripped) = stripped.filter(|_| self.any_facility || !self.user_space) else {
+        let Some(stripped) = self.lines.strip(line) else {
             return;
         };
         let text = &*stripped.text;

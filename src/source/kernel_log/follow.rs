@@ -83,6 +83,8 @@ pub struct KmsgFollower {
     /// Stamps fell, which was not handed over yet.
     rebooted: bool,
     resume_point_at_us: Option<u64>,
+    /// The smaller stamp of the last two records, of which one may be far off.
+    pub steady_us: u64,
     /// Not yet handed over as lost.
     lost: u64,
     /// Records handled so far: whether a drain found any.
@@ -119,6 +121,7 @@ impl KmsgFollower {
             firmware: aer::FirmwareReport::default(),
             rebooted: false,
             resume_point_at_us: None,
+            steady_us: 0,
             lost: 0,
             records: 0,
             options,
@@ -237,15 +240,22 @@ impl KmsgFollower {
         fresh: bool,
         now_us: u64,
     ) -> Option<KmsgItem> {
-        let before = self.newest_us().unwrap_or(0);
-        let at = place.last_ts_us.unwrap_or(before);
-        self.rebooted |= at.saturating_add(OTHER_BOOT_US) < before;
+        let before = self.newest_us();
+        let at = place.last_ts_us.or(before).unwrap_or(0);
+        let before = before.unwrap_or(at);
+        // Within a boot numbers rise, whatever a stamp says.
+        let last_seq = self.reached.and_then(|reached| reached.last_seq);
+        let fell = (place.last_seq.zip(last_seq)).is_none_or(|(seq, last)| seq <= last);
+        self.rebooted |= fell && at.saturating_add(OTHER_BOOT_US) < before;
+        self.steady_us = before.min(at);
         self.reached = Some(place);
         self.dirty = true;
         self.records += 1;
         if facility != 0 && !self.options.any_facility {
             return None;
         }
+        // `linux_banner`, a boot's first message (`init/main.c`): other readers of the log number nothing.
+        self.rebooted |= at < OTHER_BOOT_US && text.starts_with("Linux version ");
         let named = gpu::probe_report_start(text).map(|slot| (slot, self.records));
         let open = |(_, began): &(String, u64)| self.records - began <= REPORT_REACH.into();
         self.probe = named.or(self.probe.take().filter(open));

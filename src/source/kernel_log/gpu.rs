@@ -98,8 +98,10 @@ pub fn sxid(line: &str) -> Option<KernelEvent> {
     let (name, rest) = line.strip_prefix("nvidia-nvswitch")?.split_once(':')?;
     let numbered = name.len() <= 3 && name.bytes().all(|b| b.is_ascii_digit());
     let (place, code, body) = place_and_code(rest.strip_prefix(" SXid").filter(|_| numbered)?)?;
-    let stops = says_any(body, &PHRASES.switch_stops).then_some(Severity::Fatal);
-    let severity = severity(body.split(' ').next().unwrap_or_default()).or(stops);
+    let says = |phrases, severity| says_any(body, phrases).then_some(severity);
+    let severity = severity(body.split(' ').next().unwrap_or_default())
+        .or_else(|| says(&PHRASES.switch_stops, Severity::Fatal))
+        .or_else(|| says(&PHRASES.switch_troubles, Severity::Nonfatal));
     let sxid = Sxid { code, severity };
     Some(KernelEvent::new(What::Sxid(sxid), line).of_slot(place))
 }
@@ -186,10 +188,12 @@ fn severity(word: &str) -> Option<Severity> {
     }
 }
 
-/// `… changed from 0x0 (None) to 0x4 (Drain and Reset)`.
+/// `… changed from 0x0 (None) to 0x4 (Drain and Reset)`. Where the line was cut, a change from none asks
+/// for something all the same.
 fn recovery(body: &str) -> Option<(RecoveryAction, RecoveryAction)> {
     let (from, rest) = take_0x(body.split_once("changed from ")?.1)?;
-    let (to, _) = take_0x(rest.split_once(" to ")?.1)?;
+    let to = rest.split_once(" to ").and_then(|(_, to)| take_0x(to));
+    let to = to.map(|(to, _)| to).or((from == 0).then_some(u32::MAX))?;
     let action = RecoveryAction::from_code;
     Some((action(from), action(to)))
 }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use super::lines::Message;
+use super::lines::{Message, raw_record};
+use super::wrapper::Stripper;
+use super::{decode, record, silent};
 
 /// Larger than any record: `CONSOLE_EXT_LOG_MAX` was 8192 in older kernels, and a record that does
 /// not fit is lost to the reader (EINVAL).
@@ -62,15 +64,16 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Opens the device, or a regular file in its place.
-pub fn open(path: &Path) -> io::Result<Box<dyn RecordInput>> {
+/// Opens the device, or a regular file in its place. `complete`: nothing more will be written, so that a last
+/// line without an end is whole.
+pub fn open(path: &Path, complete: bool) -> io::Result<Box<dyn RecordInput>> {
     let file = open_file(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() || kind.is_socket() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     if kind.is_file() {
-        return Ok(Box::new(GrowingFile::new(path, file)?));
+        return Ok(Box::new(GrowingFile::new(path, file, complete)?));
     }
     Ok(Box::new(Device {
         file,
@@ -105,12 +108,13 @@ impl RecordInput for Device {
 /// What one read gave, if it may be a record: those begin with a number.
 fn record(bytes: &[u8]) -> io::Result<Input> {
     if !bytes.first().is_some_and(u8::is_ascii_digit) {
-        let why = "it is not a kernel log";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, NOT_A_LOG));
     }
     let (text, fresh) = (lossy(bytes), false);
     Ok(Input::Record { text, fresh })
 }
+
+const NOT_A_LOG: &str = "it is not a kernel log";
 
 /// The device's errors that are not failures (Documentation/ABI/testing/dev-kmsg).
 fn classify(e: io::Error) -> io::Result<Input> {
@@ -126,8 +130,8 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A regular file of raw records that others append to, truncate or replace. A line is left in the file
-/// until it is whole.
+/// A regular file that others append to, truncate or replace: of raw records, or of what other readers of
+/// the log write (`dmesg`, the journal, syslog). A line is left in the file until it is whole.
 struct GrowingFile {
     path: PathBuf,
     file: File,
@@ -142,10 +146,15 @@ struct GrowingFile {
     skipping: bool,
     /// What is there now does not go on where reading ended.
     rewritten: bool,
+    complete: bool,
+    lines: Stripper,
+    /// Number and stamp of the last record; lines without them are numbered here and have the stamp of the
+    /// one before.
+    last: Option<(u64, u64)>,
 }
 
 impl GrowingFile {
-    fn new(path: &Path, file: File) -> io::Result<Self> {
+    fn new(path: &Path, file: File, complete: bool) -> io::Result<Self> {
         let meta = file.metadata()?;
         Ok(Self {
             path: path.to_owned(),
@@ -156,6 +165,9 @@ impl GrowingFile {
             records: VecDeque::new(),
             skipping: false,
             rewritten: false,
+            complete,
+            lines: Stripper::default(),
+            last: None,
         })
     }
 
@@ -178,6 +190,7 @@ impl GrowingFile {
         }
         let chunk = match memchr::memrchr(b'\n', chunk) {
             Some(end) => chunk.get(..=end).unwrap_or_default(),
+            None if chunk.len() < FILE_LINE_LIMIT && self.complete => chunk,
             None if chunk.len() < FILE_LINE_LIMIT => return Ok(false),
             None => {
                 self.offset += chunk.len() as u64;
@@ -188,19 +201,37 @@ impl GrowingFile {
         for line in chunk.split_inclusive(|byte| *byte == b'\n') {
             let fresh = self.offset >= self.old_until;
             self.offset += line.len() as u64;
+            let line = lossy(line);
             match self.records.back_mut() {
                 _ if std::mem::take(&mut self.skipping) => self.records.push_back(Input::Lost),
-                // A dictionary line.
-                Some(Input::Record { text, .. }) if line.starts_with(b" ") => {
-                    text.push_str(&lossy(line));
+                Some(Input::Record { text, .. }) if record::is_dictionary_line(&line) => {
+                    text.push_str(&line);
                 }
                 _ => {
-                    let text = lossy(line);
-                    self.records.push_back(Input::Record { text, fresh });
+                    let text = self.raw(&line);
+                    (self.records).extend(text.map(|text| Input::Record { text, fresh }));
                 }
             }
         }
         Ok(true)
+    }
+
+    /// A line as a raw record; `None` of one that is not the kernel's.
+    fn raw(&mut self, line: &str) -> Option<String> {
+        let line = line.trim_start_matches('\u{feff}');
+        if let Some(record) = record::parse(line) {
+            self.last = Some((record.seq, record.ts_us));
+            return Some(line.to_owned());
+        }
+        let (stripped, line) = (self.lines.strip(line.trim_end()), line.trim());
+        // Bare text is of the log if it says what only the log does.
+        let speaks = |text: &str| decode(text, None).or_else(|| silent(text, None)).is_some();
+        let stripped = stripped.filter(|found| found.text != line || speaks(line))?;
+        let (last, before) = self.last.unwrap_or_default();
+        let (seq, ts_us) = (last.saturating_add(1), stripped.stamp_us.unwrap_or(before));
+        self.last = Some((seq, ts_us));
+        let device = (stripped.device).map(|pci| format!(" DEVICE=+pci:{pci}\n"));
+        Some(raw_record(0, (seq, ts_us), &stripped.text) + &device.unwrap_or_default())
     }
 
     /// At the end of what is there. Where the path now holds another file, or this one was cut, it is
@@ -215,7 +246,7 @@ impl GrowingFile {
         if same && !self.rewritten && now.len() >= self.offset {
             return Ok(Input::Empty);
         }
-        *self = Self::new(&self.path, open_file(&self.path)?)?;
+        *self = Self::new(&self.path, open_file(&self.path)?, self.complete)?;
         Ok(Input::Restarted)
     }
 }
@@ -227,6 +258,10 @@ impl RecordInput for GrowingFile {
                 return Ok(input);
             }
             if !self.read_more()? {
+                // More than an empty line, and no record.
+                if self.offset > 1 && self.last.is_none() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, NOT_A_LOG));
+                }
                 return self.restart();
             }
         }
@@ -259,7 +294,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kmsg");
         std::fs::write(&path, "3,1,1,-;a\n SUBSYSTEM=pci\n3,2,1,-;b\n3,3,1").unwrap();
-        let mut input = open(&path).unwrap();
+        let mut input = open(&path, false).unwrap();
         let mut next = || input.next().unwrap();
         assert_eq!(next(), record("3,1,1,-;a\n SUBSYSTEM=pci\n", false));
         assert_eq!(next(), record("3,2,1,-;b\n", false));
@@ -292,7 +327,7 @@ mod tests {
         let path = dir.path().join("kmsg");
         let long = "x".repeat(3 * FILE_LINE_LIMIT);
         std::fs::write(&path, format!("3,1,1,-;{long}\n3,2,1,-;b\n")).unwrap();
-        let mut input = open(&path).unwrap();
+        let mut input = open(&path, false).unwrap();
         assert_eq!(input.next().unwrap(), Input::Lost);
         assert_eq!(input.next().unwrap(), record("3,2,1,-;b\n", false));
     }
@@ -303,10 +338,14 @@ mod tests {
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         for path in [Path::new("/dev/null"), Path::new("/dev/zero"), &pipe] {
-            assert!(open(path).unwrap().next().is_err(), "{}", path.display());
+            assert!(
+                open(path, false).unwrap().next().is_err(),
+                "{}",
+                path.display()
+            );
         }
         // A pipe that is written is read, until its writer goes.
-        let mut input = open(&pipe).unwrap();
+        let mut input = open(&pipe, false).unwrap();
         let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
         assert_eq!(input.next().unwrap(), Input::Empty);
         writer.write_all(b"3,1,1,-;a\n").unwrap();
@@ -321,8 +360,8 @@ mod tests {
     #[test]
     fn what_cannot_be_opened() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(open(dir.path()).is_err());
-        let missing = open(&dir.path().join("none")).err().unwrap();
+        assert!(open(dir.path(), false).is_err());
+        let missing = open(&dir.path().join("none"), false).err().unwrap();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -24,19 +24,17 @@ pub struct Message {
     pub place: Position,
 }
 
-impl Message {
-    /// As `/dev/kmsg` would give it, under this number.
-    pub fn raw(&self, seq: u64) -> String {
-        let mut raw = format!("{},{seq},{},-;", self.priority, self.ts_us);
-        for byte in self.text.bytes() {
-            match byte {
-                b'\\' | 0..=31 | 127.. => raw.push_str(&format!("\\x{byte:02x}")),
-                _ => raw.push(char::from(byte)),
-            }
+/// A record in the form of `/dev/kmsg`, with its number and stamp.
+pub fn raw_record(priority: u32, (seq, ts_us): (u64, u64), text: &str) -> String {
+    let mut raw = format!("{priority},{seq},{ts_us},-;");
+    for byte in text.bytes() {
+        match byte {
+            b'\\' | 0..=31 | 127.. => raw.push_str(&format!("\\x{byte:02x}")),
+            _ => raw.push(char::from(byte)),
         }
-        raw.push('\n');
-        raw
     }
+    raw.push('\n');
+    raw
 }
 
 /// One line of the ring, taken apart.
@@ -167,20 +165,25 @@ fn priority(line: &[u8]) -> Option<(u32, &[u8])> {
     Some((number(digits)?.try_into().ok()?, rest.get(1..)?))
 }
 
-fn line(whole: &[u8]) -> Option<Line<'_>> {
-    let (priority, rest) = priority(whole)?;
-    let rest = rest.strip_prefix(b"[")?.trim_ascii_start();
+/// `[  123.456789]` in microseconds, and what follows.
+pub fn stamp(line: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = line.strip_prefix(b"[")?.trim_ascii_start();
     let (seconds, rest) = rest.split_at_checked(memchr::memchr(b'.', rest)?)?;
     let (micros, rest) = rest.get(1..)?.split_at_checked(6)?;
-    let mut text = rest.strip_prefix(b"]")?;
+    let ts_us = number(seconds)?
+        .checked_mul(1_000_000)?
+        .checked_add(number(micros)?)?;
+    Some((ts_us, rest.strip_prefix(b"]")?))
+}
+
+fn line(whole: &[u8]) -> Option<Line<'_>> {
+    let (priority, rest) = priority(whole)?;
+    let (ts_us, mut text) = stamp(rest)?;
     if text.starts_with(b"[") {
         let end = memchr::memmem::find(text, b"] ")?;
         text = text.get(end + 1..)?;
     }
     text = text.strip_prefix(b" ")?;
-    let ts_us = number(seconds)?
-        .checked_mul(1_000_000)?
-        .checked_add(number(micros)?)?;
     Some(Line {
         prefix: whole.get(..whole.len() - text.len())?,
         priority,

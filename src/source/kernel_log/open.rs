@@ -25,7 +25,7 @@ words! {
 /// Where the log is, how it is read and where reading resumes.
 #[derive(Debug, Clone)]
 pub struct FollowOptions {
-    /// `/dev/kmsg`, or a growing file of raw records.
+    /// `/dev/kmsg`, or a growing file in its place.
     pub path: PathBuf,
     /// The way; `None`: the device, or syslog(2) where it is absent or not permitted.
     pub way: Option<Way>,
@@ -33,6 +33,8 @@ pub struct FollowOptions {
     pub boot_id: String,
     /// How far an earlier run read; `None` at the very first start.
     pub resume: Option<ResumeState>,
+    /// A file in the device's place will not grow: its last line counts without an end, too.
+    pub complete: bool,
     /// Accept records that user space wrote. For tests only: any process could then fake a fault.
     pub any_facility: bool,
 }
@@ -46,6 +48,7 @@ impl FollowOptions {
             way: Some(Way::Device),
             boot_id: boot_id.into(),
             resume: None,
+            complete: false,
             any_facility: false,
         }
     }
@@ -80,7 +83,7 @@ pub(super) fn open_log(
         return by_syslog(format!("read {SYSLOG}"));
     }
     let path = options.path.display();
-    match input::open(&options.path) {
+    match input::open(&options.path, options.complete) {
         Ok(input) => Ok((Way::Device, input)),
         // Absent, or refused by the device cgroup, `kernel.dmesg_restrict` or a mount.
         Err(device)

@@ -24,6 +24,7 @@ pub struct Phrases {
     pub lost: Vec<String>,
     pub reset_required: Vec<String>,
     pub switch_stops: Vec<String>,
+    pub switch_troubles: Vec<String>,
     pub endings: Vec<String>,
     pub bring_up_failures: Vec<String>,
     pub complaints: Vec<String>,

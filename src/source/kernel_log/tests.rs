@@ -252,7 +252,19 @@ fn a_switch_that_stops_is_fatal_without_a_word() {
             "10006, TSENSE OVERT Threshold reached. Shutting Down",
             Some(Severity::Fatal),
         ),
+        (
+            "10004, PMGR OVERT Threshold reached. Shutting Down",
+            Some(Severity::Fatal),
+        ),
         ("26006, SOE HALTED", Some(Severity::Fatal)),
+        // Of these the driver does not say whether the switch stops.
+        ("10007, IO failure", Some(Severity::Nonfatal)),
+        ("26002, SOE init failed(1)", Some(Severity::Nonfatal)),
+        ("10007, Fatal, IO failure (0x0/0x0", Some(Severity::Fatal)),
+        (
+            "10006, NVSWITCH Temperature 99C | OVERT Threshold 98C",
+            None,
+        ),
         ("26006, SOE HALT data[0] = 0x1", None),
         ("20034, Severity 1 Engine instance 60", None),
     ] {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-use super::{record, text::is_digits};
+use super::{lines, record, text::is_digits};
 use crate::data_files::embedded;
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -24,6 +24,30 @@ pub struct Stripped {
     pub device: Option<String>,
     /// Whether the line was a raw record, whose dictionary may follow on later lines.
     pub raw_record: bool,
+    /// Microseconds since boot, where the line has the kernel's own stamp.
+    pub stamp_us: Option<u64>,
+}
+
+/// Strips the lines of a log in their order: entries of the journal may have a field a line.
+#[derive(Debug, Default)]
+pub struct Stripper {
+    /// Accepts what user space wrote to the kernel log.
+    pub any_facility: bool,
+    /// The entry says that a program speaks.
+    user_space: bool,
+}
+
+impl Stripper {
+    /// Strips the next line. `None`: it, or its entry, says that it does not come from the kernel.
+    pub fn strip(&mut self, line: &str) -> Option<Stripped> {
+        if line.is_empty() {
+            self.user_space = false;
+        } else if let Some((first, kernel)) = entry_field(line) {
+            self.user_space = !kernel || (self.user_space && !first);
+        }
+        let stripped = strip(line, self.any_facility);
+        stripped.filter(|_| self.any_facility || !self.user_space)
+    }
 }
 
 /// Strips one line. `None`: the line says that it does not come from the kernel.
@@ -52,17 +76,19 @@ pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
             text: r.text.into_owned(),
             device: r.device,
             raw_record: true,
+            stamp_us: Some(r.ts_us),
         });
     }
+    let mut stripped = Stripped::default();
     let json = json_message(line).or_else(|| shipped(line));
-    Some(Stripped {
-        text: json.or_else(|| without_prefixes(line, any_facility))?,
-        ..Stripped::default()
-    })
+    stripped.text =
+        json.or_else(|| without_prefixes(line, any_facility, &mut stripped.stamp_us))?;
+    Some(stripped)
 }
 
-/// What follows the prefixes of a log; `None` where one says that a program speaks.
-fn without_prefixes(line: &str, any_facility: bool) -> Option<String> {
+/// What follows the prefixes of a log, of which one may be the kernel's stamp; `None` where one says that
+/// a program speaks.
+fn without_prefixes(line: &str, any_facility: bool, stamp: &mut Option<u64>) -> Option<String> {
     let mut rest = line.trim_start();
     let mut stamped = false;
     for _ in 0..MOST_PREFIXES {
@@ -73,6 +99,7 @@ fn without_prefixes(line: &str, any_facility: bool) -> Option<String> {
             return None;
         }
         stamped |= kind == Kind::Stamp;
+        *stamp = stamp.or_else(|| Some(lines::stamp(rest.as_bytes())?.0));
         rest = after.trim_start();
         if kind == Kind::Kernel {
             rest = repeated(rest).unwrap_or(rest);
@@ -155,6 +182,7 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
         text,
         device: field("_KERNEL_DEVICE").and_then(|device| record::pci_device(device.as_str()?)),
         raw_record: false,
+        stamp_us: field("_SOURCE_MONOTONIC_TIMESTAMP").and_then(|us| us.as_str()?.parse().ok()),
     })
 }
 
@@ -267,13 +295,21 @@ static PREFIXES: LazyLock<Vec<(Prefix, Regex)>> = LazyLock::new(|| {
     prefixes.collect()
 });
 
+/// Levels that programs write next to a time, where a kernel's line may have a zone.
+const LEVELS: &str = "TRACE DEBUG DBG INFO INF WARN WRN ERROR ERR FATAL CRIT ALERT";
+
 /// The next prefix, and what follows it.
 fn log_prefix(s: &str, stamped: bool) -> Option<(Kind, &str)> {
+    let is_level = |word: &str| LEVELS.split(' ').any(|level| level == word);
     PREFIXES.iter().find_map(|(prefix, form)| {
         let found = (stamped || !prefix.stamped).then(|| form.captures(s))??;
         let group = |name| found.name(name).map(|text| text.as_str());
         let rest = group("rest").or_else(|| s.get(found.get_match().end()..))?;
-        (group("host") == group("again")).then_some((prefix.kind, rest))
+        let own = s.strip_suffix(rest).unwrap_or_default();
+        let by_a_program = prefix.kind == Kind::Stamp
+            && !rest.starts_with("kernel")
+            && own.split(|c: char| !c.is_alphanumeric()).any(is_level);
+        (!by_a_program && group("host") == group("again")).then_some((prefix.kind, rest))
     })
 }
 
@@ -392,6 +428,27 @@ mod tests {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).map(|s| s.text);
             assert_eq!(got.as_deref(), Some(MESSAGE), "{before:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_own_stamp() {
+        for (before, want) in [
+            ("[12345.678901] ", Some(12_345_678_901)),
+            ("<4>[   50.238119] ", Some(50_238_119)),
+            (
+                "Sep  9 12:24:31 node-8 kernel: [    1.000002] ",
+                Some(1_000_002),
+            ),
+            ("[12345.678901 <    0.000012>] ", None),
+            ("3,1,17,-;", Some(17)),
+            ("[  +0.000031] ", None),
+            ("[Sun Feb 23 16:24:18 2025] ", None),
+            ("1700000000.123456 node-13 kernel: ", None),
+            ("", None),
+        ] {
+            let stripped = strip(&format!("{before}{MESSAGE}"), false).unwrap();
+            assert_eq!(stripped.stamp_us, want, "{before}");
         }
     }
 
@@ -524,6 +581,13 @@ mod tests {
             "Sep  9 12:24:31 (healthd) kernel: ",
             "cpu12:2099001)",
             "data: ",
+            // A program's own stamp.
+            "2025-11-28T10:00:01Z WARN ",
+            "2025-11-28T10:00:01Z  INFO ",
+            "2025-11-28T10:00:01.123456Z ERROR ",
+            "2025-11-28 10:00:01 WARN ",
+            "[2025-11-28T10:00:01Z INFO gpud] ",
+            "[10:00:01 INF] ",
         ] {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).unwrap();

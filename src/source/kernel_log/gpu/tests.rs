@@ -182,6 +182,19 @@ fn details() {
         "NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x9 (New)",
     );
     assert_eq!(d.recovery.unwrap().1, RecoveryAction::Other(9));
+    // Cut: from none, it can only be a request.
+    for (said, want) in [
+        (
+            "from 0x0 (None) to 0x",
+            Some(RecoveryAction::Other(u32::MAX)),
+        ),
+        ("from 0x0 (No", Some(RecoveryAction::Other(u32::MAX))),
+        ("from 0x1 (GPU Reset Required) to 0x", None),
+        ("from 0x", None),
+    ] {
+        let line = format!("NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed {said}");
+        assert_eq!(detail(&line).recovery.map(|(_, to)| to), want, "{said}");
+    }
     let d = detail(
         "NVRM: Xid (PCI:0000:c1:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 14(0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)",
     );

@@ -116,7 +116,11 @@ fn lines_of_one_record_are_one_message() {
 fn a_message_in_the_devices_form_reads_the_same() {
     let text = "<3>[    5.000001] NVRM: \\ caf\u{e9}\n<3>[    5.000001] b\n";
     let messages = lines(text).messages(0, 0);
-    let raw = messages[0].raw(7);
+    let raw = raw_record(
+        messages[0].priority,
+        (7, messages[0].ts_us),
+        &messages[0].text,
+    );
     assert_eq!(raw.lines().count(), 1);
     let record = super::super::record::parse(&raw).unwrap();
     assert_eq!(
