@@ -98,7 +98,7 @@ proptest! {
     /// Order within each process is kept, and ranks of one communicator are different processes, as
     /// they are in any job. Not among it: what no process says of itself (a launcher's print of its
     /// settings, the last of which counts), lines whose process somebody took away, a process that
-    /// takes the rank or the GPU of another of its host (a restart: the later one counts), more processes,
+    /// takes the rank, the GPU or the id of another of its host (a restart: the later one counts), more processes,
     /// threads and names than are kept.
     #[test]
     fn interleaving_makes_no_difference(

@@ -58,7 +58,8 @@ pub(super) fn causes(
         causes.push(Failure::WrongInterface);
     }
     causes.extend(ORDER.others.iter().filter(|other| seen(other)));
-    if judged.gdrdma == Some(false) && uses_verbs(log) {
+    let verbs = log.nets().iter().any(|(net, _)| *net == Net::Ib);
+    if judged.gdrdma == Some(false) && (verbs || any(|p| p.net() == Some(Net::Ib))) {
         causes.push(Failure::GdrDisabled);
     }
     if judged.init_hangs_since.is_some() {
@@ -75,7 +76,9 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -
     let fast_socket = any(|p| p.fast_socket || p.chosen == Some(Net::FastSocket));
     // What NCCL itself prints of it counts more than what a script or the manifest says.
     let asked = printed && log.printed_ib_off || context.disables_verbs();
-    let verbs_off = any(|p| p.ib_disabled) || asked && !any(|p| p.ib_allowed);
+    // It looks for devices only where verbs are not disabled (`ncclIbInit` in src/transport/net_ib.cc).
+    let allowed = any(|p| p.ib_allowed || p.ib_searched && !p.ib_plugin);
+    let verbs_off = any(|p| p.ib_disabled) || asked && !allowed;
     let all = [
         (sockets, Failure::NetSocket),
         (fast_socket, Failure::FastSocket),
@@ -98,10 +101,6 @@ pub(super) fn plugin_lacking(log: &NcclLog, context: &JobContext<'_>) -> bool {
     };
     let missing = |p: &Process| p.plugin_not_found || requested && p.no_plugin;
     log.live().any(missing) && !log.live().any(found)
-}
-
-fn uses_verbs(log: &NcclLog) -> bool {
-    log.channels.net(Net::Ib) > 0 || log.live().any(|p| p.net() == Some(Net::Ib))
 }
 
 /// Whether TCP uses interfaces of containers, bridges or tunnels alone.

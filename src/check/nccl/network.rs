@@ -5,8 +5,7 @@ use super::context::JobContext;
 use super::span::{Span, distinct_hosts, group_span};
 use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
-use crate::observe::nccl::event::Link;
-use crate::observe::nccl::event::Transport;
+use crate::observe::nccl::event::{Link, Transport};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
 use crate::settings_macro::words;
@@ -67,39 +66,25 @@ const NONE: Used = (Network::None, Fallback::No);
 const UNKNOWN: Used = (Network::Unknown, Fallback::Unknown);
 
 pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
-    let nets: BTreeSet<Net> = log.channels.nets().map(|(net, _)| net).collect();
+    // Connections of an earlier run say nothing about this one.
+    let nets: BTreeSet<Net> = log.nets().into_iter().map(|(net, _)| net).collect();
     if nets.len() > 1
         && let Some(used) = by_widest(log, span, context)
     {
         return used;
     }
+    let mut chosen_nets = log.live().filter_map(|process| process.chosen).peekable();
+    let contradicted = chosen_nets.peek().is_some() && chosen_nets.all(|net| !net.is_tcp());
     let other = nets.iter().find(|net| !net.is_tcp());
     match (nets.iter().any(|net| net.is_tcp()), other) {
-        // Those of an earlier run say nothing about this one, which has none yet.
-        (false, Some(_)) if all_chose(log, true) && !connected(log) => chosen(log, span, context),
         (false, Some(net)) => carried(log, &log.channels, *net, span, context),
         // Connections that contradict every choice are quoted from another log.
-        (true, None) if all_chose(log, false) => UNKNOWN,
+        (true, None) if contradicted => UNKNOWN,
         (true, None) => over_tcp(log, &log.channels, span, context),
         // Two networks, and no communicator shows which serves what.
         (true, Some(_)) => UNKNOWN,
         (false, None) => chosen(log, span, context),
     }
-}
-
-/// Whether every process whose choice is shown chose TCP, or none of them.
-fn all_chose(log: &NcclLog, tcp: bool) -> bool {
-    let mut chosen = log.live().filter_map(|process| process.chosen).peekable();
-    chosen.peek().is_some() && chosen.all(|net| net.is_tcp() == tcp)
-}
-
-/// Whether a communicator of this run has connections, or they are not known by communicator.
-fn connected(log: &NcclLog) -> bool {
-    let used = |superseded| {
-        let mut groups = (log.groups.values()).filter(move |group| group.superseded == superseded);
-        groups.any(|group| group.channels.nets().next().is_some())
-    };
-    used(false) || !used(true)
 }
 
 /// If communicators use different networks, the widest one in use decides.
@@ -178,7 +163,7 @@ fn perhaps_asked(log: &NcclLog) -> bool {
 
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.
 fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
-    let nets: BTreeSet<Net> = log.live().filter_map(Process::net).collect();
+    let nets = nets_between_nodes(log, context);
     let other = nets.iter().find(|net| !net.is_tcp()).copied();
     match (nets.iter().any(|net| net.is_tcp()), other) {
         // Ranks chose differently, and no connection shows which choice won.
@@ -188,6 +173,23 @@ fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
         (_, Some(net)) => carried(log, &log.channels, net, span, context),
         (_, None) => nothing_shown(log, context),
     }
+}
+
+/// The nets of processes, but for those whose communicators all stay in their node where others do not: those
+/// may be of another job.
+fn nets_between_nodes(log: &NcclLog, context: &JobContext<'_>) -> BTreeSet<Net> {
+    let hosts = distinct_hosts(log);
+    let (mut within, mut across) = (BTreeSet::new(), BTreeSet::new());
+    for (key, group) in log.groups.iter().filter(|(_, group)| !group.superseded) {
+        match group_span(*key, group, &hosts, context) {
+            Some(false) => within.extend(group.places()),
+            _ => across.extend(group.places()),
+        }
+    }
+    let counts = |place| across.is_empty() || across.contains(place) || !within.contains(place);
+    let live = log.processes.iter().filter(|(_, process)| !process.stale);
+    let nets = live.filter_map(|(place, process)| process.net().filter(|_| counts(place)));
+    nets.collect()
 }
 
 fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {

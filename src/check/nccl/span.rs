@@ -4,6 +4,7 @@ use super::context::JobContext;
 use crate::observe::nccl::channel_counts::HostPid;
 use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{Failure, NcclLog};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most GPUs of a host: the largest known machines have 16.
@@ -29,7 +30,8 @@ pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
     // Ranks that share a GPU by mistake have its number, whatever their own.
     let others = !log.failures.contains_key(&Failure::DuplicateGpu)
         && (groups.any(|(key, group)| exceeds_one_host(key.nranks, group))
-            || ranks_offset_from_gpus(log.channels.gpu_numbers()));
+            // Of fewer GPUs the order may be that of CUDA_VISIBLE_DEVICES.
+            || log.channels.offset_by(USUAL_GPUS));
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
     let multi = others.then_some(true).or(loopback.then_some(false));
     Span { multi, firm: false }
@@ -57,7 +59,8 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     };
     let span = |(key, group): (&GroupKey, &Group)| group_span(*key, group, &hosts, context);
     let spans: Vec<Option<bool>> = groups().map(span).collect();
-    if spans.contains(&Some(true)) {
+    let counted = groups().any(|(_, group)| group.nodes.is_some());
+    if spans.contains(&Some(true)) || !counted && log.live().any(|of| of.joins_hosts) {
         return Some(true);
     }
     let in_tests = || log.test_ranks.values().map(|(place, _)| place.host);
@@ -131,21 +134,18 @@ const USUAL_GPUS: u32 = 8;
 
 /// Whether the ranks of a communicator in view cannot be those of one host that has them all.
 fn exceeds_one_host(nranks: u32, group: &Group) -> bool {
-    let numbers = || {
-        let seats = group.seats.iter();
-        seats.filter_map(|(rank, seat)| Some((*rank, seat.gpu?)))
-    };
     // All GPUs of a usual host print, and there are more ranks.
     let first_host = group.seats.keys().copied().eq(0..USUAL_GPUS) && nranks > USUAL_GPUS;
-    !group.mixed && nranks > 1 && (first_host || ranks_offset_from_gpus(numbers()))
+    !group.mixed && nranks > 1 && (first_host || ranks_offset_from_gpus(group))
 }
 
 /// Whether all ranks have numbers above those of their GPUs, by the same amount: hosts with lower ranks
 /// precede. On one host a rank has its GPU's number, or a lower one where a setting hides GPUs.
-fn ranks_offset_from_gpus(numbers: impl Iterator<Item = (u32, u32)>) -> bool {
+fn ranks_offset_from_gpus(group: &Group) -> bool {
     let mut all = None;
     let mut proven = false;
-    for (rank, gpu) in numbers {
+    for (rank, seat) in &group.seats {
+        let Some(gpu) = seat.gpu else { continue };
         let by = rank.checked_sub(gpu).filter(|by| *by > 0);
         if by.is_none() || *all.get_or_insert(by) != by {
             return false;
@@ -246,14 +246,16 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
         *lines.entry(place.host).or_default() += process.lines;
     }
     let lines = |host| lines.get(&host).copied().unwrap_or(0u64);
-    // The shortest name that a host's name ends with, or itself. Few lines are glued; a host whose name
-    // ends with another's prints many.
+    // The host with the most lines of those whose names end alike, or itself. Few lines are glued or lost their
+    // start; a host whose name ends with another's prints many.
     let same_as = numbered().map(|(host, own)| {
-        let ends = numbered().filter(|(end, at)| {
+        let same = numbered().filter(|(other, at)| {
             let few = || lines(own) <= 2.max(lines(*at) / 16);
-            !end.is_empty() && host.ends_with(end.as_str()) && (*at == own || few())
+            let named = !host.is_empty() && !other.is_empty();
+            let alike = || host.ends_with(other.as_str()) || other.ends_with(host.as_str());
+            *at == own || named && alike() && few()
         });
-        ends.min_by_key(|(end, _)| end.len())
+        same.max_by_key(|(_, at)| (lines(*at), Reverse(*at)))
             .map_or(own, |(_, at)| at)
     });
     let nameless = numbered().find(|(name, _)| name.is_empty());

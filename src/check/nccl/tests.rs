@@ -373,6 +373,107 @@ fn what_spans_nodes() {
             Some(false),
         ),
         (
+            "the log begins inside the host's name of a rank",
+            "u-a1:40:47 [0] NCCL INFO comm 0x7 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x5 - Init START
+             gpu-a1:43:48 [1] NCCL INFO NET/IB : No device found.
+             gpu-a1:43:48 [1] NCCL INFO Using network Socket
+             gpu-a1:43:48 [1] NCCL INFO comm 0x8 rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 43000 commId 0x5 - Init START",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "the same, without a communicator",
+            "1:40:47 [0] NCCL INFO Using network Socket
+             gpgpu-a1:43:48 [1] NCCL INFO NET/IB : No device found.
+             gpu-a1:43:48 [1] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+             gpu-a1:43:48 [1] NCCL INFO Using network Socket
+             gpu-a1:43:48 [1] NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=2,3,0,1",
+            "w1:103:803 [3] NCCL INFO Using network Socket
+             w1:103:803 [3] NCCL INFO comm 0x1 rank 3 nranks 4 cudaDev 3 nvmlDev 1 busId 43000 commId 0x7 - Init START",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "a setting reorders GPUs, and CUDA's number is lower, too",
+            "w1:103:803 [1] NCCL INFO Using network Socket
+             w1:103:803 [1] NCCL INFO comm 0x1 rank 5 nranks 8 cudaDev 1 nvmlDev 3 busId 43000 commId 0x7 - Init START",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "each process may see one GPU of 16",
+            "w1:103:803 [0] NCCL INFO Using network Socket
+             w1:103:803 [0] NCCL INFO comm 0x1 rank 8 nranks 16 cudaDev 0 busId 43000 - Init COMPLETE",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "connections show no order of GPUs",
+            "w1:105:805 [1] NCCL INFO Using network Socket
+             w1:105:805 [1] NCCL INFO Channel 00/0 : 5[1] -> 6[2] via P2P/IPC",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "the second node's GPUs, in order",
+            "w1:109:809 [1] NCCL INFO Using network Socket
+             w1:109:809 [1] NCCL INFO comm 0x1 rank 9 nranks 16 cudaDev 1 nvmlDev 1 busId 43000 commId 0x7 - Init START",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "one bus id at both ends of a hop, next to a communicator of the node",
+            "n1:200:900 [0] NCCL INFO comm 0x7e0 rank 0 nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE
+             n1:201:901 [1] NCCL INFO comm 0x7e1 rank 1 nranks 2 cudaDev 1 busId 43000 - Init COMPLETE
+             n1:200:4000 [0] NCCL INFO Using network Socket
+             n1:200:4000 [0] NCCL INFO Channel 00/0 : 1[1b000] -> 0[1b000] [receive] via NET/Socket/0",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "a job of one node over TCP, next to one of two over verbs",
+            "n1:9:9 [0] NCCL INFO Using network Socket
+             n1:9:9 [0] NCCL INFO comm 0x1 rank 0 nRanks 4 nNodes 1 localRanks 4 localRank 0 MNNVL 0
+             m1:3:3 [0] NCCL INFO Using network IB
+             m1:3:3 [0] NCCL INFO comm 0x2 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
+            No,
+            Network::IbOrRoce,
+            Some(true),
+        ),
+        (
+            "a job of one node over verbs, next to one of two over TCP",
+            "n1:9:9 [0] NCCL INFO Using network IB
+             n1:9:9 [0] NCCL INFO comm 0x1 rank 0 nRanks 4 nNodes 1 localRanks 4 localRank 0 MNNVL 0
+             m1:3:3 [0] NCCL INFO Using network Socket
+             m1:3:3 [0] NCCL INFO comm 0x2 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "ranks of one job that chose differently",
+            "n1:9:9 [0] NCCL INFO Using network IB
+             n1:9:9 [0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+             m1:3:3 [0] NCCL INFO Using network Socket
+             m1:3:3 [0] NCCL INFO comm 0x2 rank 8 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
+            Unknown,
+            Network::Unknown,
+            Some(true),
+        ),
+        (
             "nccl-tests' list has both hosts of the communicators",
             "#  Rank  0 Group  0 Pid 10 on n1 device  0 [0x21] GPU
              #  Rank  1 Group  0 Pid 10 on n2 device  0 [0x21] GPU
@@ -498,7 +599,6 @@ fn what_was_asked_for() {
     let two = |env: &str| {
         format!(
             "{env}
-             n1:10:20 [0] NCCL INFO NET/IB : No device found.
              n1:10:20 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Socket/0"
         )
     };
@@ -538,6 +638,34 @@ fn what_was_asked_for() {
             Configured,
         ),
         ("#export NCCL_IB_DISABLE=1", Yes),
+        ("+ export NCCL_IB_DISABLE=1", Configured),
+        ("if [ \"$NCCL_IB_DISABLE\" = \"1\" ]; then", Yes),
+        ("echo ${NCCL_IB_DISABLE:-1}", Yes),
+        ("NCCL_IB_DISABLE=1 disables IB; unset it", Yes),
+        // The variable did not reach the process.
+        (
+            "+ export NCCL_IB_DISABLE=1
+             n1:10:20 [0] NCCL INFO NET/IB : No device found.",
+            Yes,
+        ),
+        // NVIDIA's plugin looks for devices whatever it says.
+        (
+            "+ export NCCL_IB_DISABLE=1
+             n1:10:20 [0] NCCL INFO NET/Plugin: Loaded net plugin IBext_v8 (v8)
+             n1:10:20 [0] NCCL INFO NET/IB : No device found.",
+            Configured,
+        ),
+        (
+            "n1:10:20 [0] NCCL INFO External network plugin /opt/amazon/ofi-nccl/lib/libnccl-net.so is unsupported
+             n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.",
+            Yes,
+        ),
+        (
+            "n1:10:20 [0] NCCL INFO NET/FasTrak plugin initialized
+             n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.
+             n1:10:20 [0] NCCL INFO Using network Socket",
+            Yes,
+        ),
         (
             // Routine on EFA images, whose plugin does not read it.
             "n1:10:20 [0] nccl_net_ofi_init:1 NCCL WARN NET/OFI aws-ofi-nccl initialization failed
@@ -567,6 +695,31 @@ fn what_was_asked_for() {
              n2:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>
              n2:10:10 [0] NCCL INFO Using network Socket",
             Configured,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "variables are hidden by NCCL_DEBUG_SUBSYS=INIT,NET, but for plugins and levels",
+            "n1:9:9 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+             n1:9:9 [0] NCCL INFO NET/Plugin: Plugin name set by env to libnccl-net-none.so
+             n1:9:9 [0] NCCL INFO NET/Plugin: Using internal network plugin.
+             NCCL version 2.21.5+cuda12.4
+             n1:9:9 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+             n1:9:9 [0] NCCL INFO Using network Socket
+             n1:9:9 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to SYS
+             n1:9:9 [0] NCCL INFO comm 0x7 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
+            Configured,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "verbs were tried, as the warning shows",
+            "n1:9:9 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+             n1:9:9 [0] transport/net_ib.cc:88 NCCL WARN NET/IB : Unable to query device mlx5_0
+             n1:9:9 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+             n1:9:9 [0] NCCL INFO Using network Socket
+             n1:9:9 [0] NCCL INFO comm 0x7 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
+            Yes,
             Network::Socket,
             Some(true),
         ),
@@ -897,6 +1050,119 @@ fn runs_and_communicators_of_one_log() {
         ),
     ] {
         assert_eq!(verdict(&lines).tcp_fallback, want, "{name}: {lines}");
+    }
+}
+
+/// A job of two nodes as NCCL of a release prints it, and the verdict on one run after another: with
+/// other process ids or the same (`docker restart`), with connections or before them.
+#[test]
+fn a_restart_in_one_log() {
+    let run = |release: u32, net: &str, pid: u32, id: u32, connected: bool| {
+        let mut lines = String::new();
+        for rank in 0..2 {
+            let (pid, peer) = (pid + rank, rank + 2);
+            let mut print = |thread: u32, text: &str| {
+                lines += &format!("n1:{pid}:{thread} [{rank}] NCCL INFO {text}\n");
+            };
+            print(pid, "Bootstrap : Using eth0:10.0.0.1<0>");
+            print(
+                pid,
+                match net {
+                    "IB" => "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>",
+                    _ => "NET/IB : No device found.",
+                },
+            );
+            print(pid, &format!("Using network {net}"));
+            let id = if release < 16 {
+                String::new()
+            } else {
+                format!(" commId 0xa{id}")
+            };
+            let comm =
+                format!("comm 0x{rank} rank {rank} nranks 4 cudaDev {rank} busId {rank}b000{id}");
+            if release >= 18 {
+                print(pid, &format!("{comm} - Init START"));
+            }
+            if release >= 20 {
+                print(
+                    pid,
+                    &format!(
+                        "comm 0x{rank} rank {rank} nRanks 4 nNodes 2 localRanks 2 localRank {rank} MNNVL 0"
+                    ),
+                );
+            }
+            // Since 2.22 another thread connects, when it is needed.
+            let thread = if release >= 22 { pid + 90 } else { pid };
+            let gdr = if net == "IB" { "/GDRDMA" } else { "" };
+            if connected {
+                print(
+                    thread,
+                    &format!(
+                        "Channel 00/0 : {peer}[{rank}b000] -> {rank}[{rank}b000] [receive] via NET/{net}/0{gdr}"
+                    ),
+                );
+            }
+            if release < 20 {
+                print(pid, &format!("{comm} - Init COMPLETE"));
+            }
+        }
+        lines
+    };
+    for release in [12, 16, 18, 20, 24] {
+        for (pid, connected) in [(500, true), (500, false), (100, true), (100, false)] {
+            for (nets, want) in [(["IB", "Socket"], Yes), (["Socket", "IB"], No)] {
+                let second = run(release, nets[1], pid, 2, connected);
+                let lines = run(release, nets[0], 100, 1, true) + &second;
+                let got = verdict(&lines);
+                let name = format!("2.{release}, {nets:?}, {pid}, {connected}");
+                // Without an id, rings and nodes nothing shows yet where the ranks are.
+                let hidden = release < 18 && !connected && got.tcp_fallback == Unknown;
+                assert!(got.tcp_fallback == want || hidden, "{name}: {got:#?}");
+                let gdr = connected.then_some(want == No);
+                assert_eq!(got.gdrdma, gdr, "{name}");
+            }
+        }
+    }
+}
+
+/// A file that ends in a number may go on: without the newline it proves nothing.
+#[test]
+fn a_count_that_is_cut_is_none() {
+    for end in ["nRanks 8 nNodes 1", "nRanks 1", "nranks 1"] {
+        for (newline, want) in [("", Unknown), ("\n", No)] {
+            let lines = format!(
+                "n1:10:20 [0] NCCL INFO NET/IB : No device found.
+n1:10:20 [0] NCCL INFO Using network Socket
+n1:10:20 [0] NCCL INFO comm 0x55 rank 0 {end}{newline}"
+            );
+            let mut log = NcclLog::new(Limits::FILE);
+            let mut reader = Reader::default();
+            reader.feed(lines.as_bytes(), &mut log, None);
+            reader.finish(&mut log, None);
+            let got = judge(&log, &JobContext::default()).tcp_fallback;
+            assert_eq!(got, want, "{end}{newline:?}");
+        }
+    }
+}
+
+#[test]
+fn the_version_behind_any_tag() {
+    for (line, version) in [
+        ("NCCL version 2.20.5+cuda12.4", Some("2.20.5")),
+        (
+            "(RayWorkerWrapper pid=593) NCCL version 2.20.5+cuda12.4",
+            Some("2.20.5"),
+        ),
+        ("INFO:root:NCCL version 2.20.5+cuda12.4", Some("2.20.5")),
+        (
+            r#"{"severity":"INFO","m":"NCCL version 2.20.5+cuda12.4"}"#,
+            Some("2.20.5"),
+        ),
+        ("NODE1: RCCL version 2.20.5+hip6.2", Some("2.20.5")),
+        ("pyNCCL version 2.20.5", None),
+        ("NCCL version", None),
+    ] {
+        assert_eq!(log(line).version.as_deref(), version, "{line}");
     }
 }
 

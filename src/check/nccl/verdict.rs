@@ -156,18 +156,16 @@ fn channels(log: &NcclLog) -> BTreeMap<String, u64> {
 /// Whether GPUDirect RDMA is used, by the connections. Ring lines and lines about single NICs only prove
 /// that it is off.
 fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
-    if log.channels.gdr > 0 {
-        return Some(true);
-    }
-    if log.channels.nets().next().is_some() {
-        return Some(false);
+    let nets = log.nets();
+    if !nets.is_empty() {
+        return Some(nets.iter().any(|(_, gdr)| *gdr));
     }
     // For TCP it is always off and means nothing.
     if matches!(network, Network::Socket | Network::None) {
         return None;
     }
     // Rings inside a node print `GDR 1`, too: only a connection over the net without it clears that.
-    let rings = || log.processes.values().any(|process| process.rings_lack_gdr);
+    let rings = || log.live().any(|process| process.rings_lack_gdr);
     let off = log.gdr_off > 0 && log.gdr_on == 0;
     (rings() || off).then_some(false)
 }
@@ -245,7 +243,8 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
 
 /// Whether there are connections over TCP and over another net.
 fn both(log: &NcclLog) -> bool {
-    let any = |tcp| log.channels.nets().any(|(net, _)| net.is_tcp() == tcp);
+    let nets = log.nets();
+    let any = |tcp| nets.iter().any(|(net, _)| net.is_tcp() == tcp);
     any(true) && any(false)
 }
 

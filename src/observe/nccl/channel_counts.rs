@@ -32,8 +32,6 @@ pub struct HostPid {
 pub struct ChannelCounts {
     /// Number of connections by transport.
     pub over: BTreeMap<Transport, u64>,
-    /// Connections with GPUDirect RDMA over a net other than TCP.
-    pub gdr: u64,
     /// Verbs NICs in use, by the net's number.
     pub nics: BTreeSet<u32>,
     /// Both ranks of a connection have the same device, so they are on different hosts.
@@ -91,7 +89,6 @@ impl ChannelCounts {
         let same = devices.is_some_and(|(a, b)| a == b) && hop.0 != hop.1;
         match connection.over {
             Transport::Net(net) => {
-                self.gdr += u64::from(connection.gdr && net != Net::Socket);
                 if let (Net::Ib, Some(nic)) = (net, connection.nic) {
                     self.nic(nic);
                 }
@@ -168,7 +165,6 @@ impl ChannelCounts {
         for (over, count) in &other.over {
             *self.over.entry(*over).or_default() += count;
         }
-        self.gdr += other.gdr;
         for nic in &other.nics {
             self.nic(*nic);
         }
@@ -208,13 +204,12 @@ impl ChannelCounts {
         !self.moved && self.nets().next().is_some() && devices.len() < self.devices.len()
     }
 
-    /// Ranks with the numbers of their GPUs (NVML's, since 2.18.3). Older releases print bus ids, which are
-    /// larger.
-    pub fn gpu_numbers(&self) -> impl Iterator<Item = (u32, u32)> {
-        let usable = !self.moved && !self.own_numbers;
-        let number = move |device: u64| u32::try_from(device).ok().filter(|of| usable && *of < 10);
-        let numbers = self.devices.iter();
-        numbers.filter_map(move |(rank, device)| Some((*rank, number(*device)?)))
+    /// Whether all ranks have numbers above those of their GPUs (NVML's, since 2.18.3; older releases print bus
+    /// ids), by a multiple of so many GPUs.
+    pub fn offset_by(&self, gpus: u32) -> bool {
+        let offset = |(rank, gpu): (&u32, &u64)| *rank >= gpus && u64::from(*rank % gpus) == *gpu;
+        let usable = !self.moved && !self.own_numbers && !self.devices.is_empty();
+        usable && self.devices.iter().all(offset)
     }
 
     /// The highest rank number.

@@ -205,7 +205,7 @@ pub struct Comm {
     pub split: bool,
     /// PCI bus id of the printing process's GPU.
     pub bus: Option<u64>,
-    /// The number of that GPU: NVML's, or else CUDA's, which counts what CUDA_VISIBLE_DEVICES leaves.
+    /// The number of that GPU, where CUDA's is that of NVML or NVML's is not printed.
     pub gpu: Option<u32>,
     /// Its phase by this line.
     pub phase: Phase,

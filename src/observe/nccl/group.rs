@@ -89,9 +89,14 @@ impl Group {
         seats.filter_map(move |seat| Some((seen.insert(seat.bus?, seat.place)?, seat.place)))
     }
 
+    /// Processes of its ranks.
+    pub fn places(&self) -> impl Iterator<Item = HostPid> + '_ {
+        self.seats.values().map(|seat| seat.place)
+    }
+
     /// Whether a process is one of its ranks.
     pub(super) fn holds(&self, place: HostPid) -> bool {
-        self.seats.values().any(|seat| seat.place == place)
+        self.places().any(|of| of == place)
     }
 
     /// Bytes of memory that it holds, roughly.
@@ -102,7 +107,7 @@ impl Group {
 
     /// Hosts of all ranks, also of replaced ones.
     pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
-        let seated = self.seats.values().map(|seat| seat.place.host);
+        let seated = self.places().map(|place| place.host);
         seated.chain(self.left.iter().copied())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{channel_counts::ChannelCounts, event::Net};
 use crate::settings_macro::words;
+use std::collections::BTreeSet;
 
 /// Most threads that are kept of a process: an application has one for each communicator in use.
 const MAX_THREADS: usize = 64;
@@ -40,6 +41,8 @@ pub struct Process {
     pub chosen: Option<Net>,
     /// Whether the process tried the InfiniBand plugin.
     pub ib_tried: bool,
+    /// It looked for verbs devices.
+    pub ib_searched: bool,
     /// It found verbs devices.
     pub ib_found: bool,
     /// It found no verbs device, or could not use verbs at all.
@@ -96,6 +99,16 @@ pub struct Process {
     pub threads: Vec<Thread>,
     /// Its ranks: number of ranks of the communicator, and rank.
     pub ranks: Vec<(u32, u32)>,
+    /// Nets of its connections, and whether they use GPUDirect RDMA.
+    pub nets: BTreeSet<(Net, bool)>,
+    /// It has a connection over a net between GPUs of one bus id, which are of two hosts.
+    pub joins_hosts: bool,
+    /// The line with which it began after it had ranks: its id was used again, or it has a second NCCL.
+    pub began_again: u64,
+    /// Its ranks before that line.
+    pub ranks_before: Vec<(u32, u32)>,
+    /// Nets before that line, until it has one of these ranks again.
+    pub nets_before: BTreeSet<(Net, bool)>,
 }
 
 /// A thread and the communicator that it works on.
@@ -112,8 +125,23 @@ pub struct Thread {
 }
 
 impl Process {
+    /// Begins. A process prints its address once (`bootstrapNetInit` in src/bootstrap.cc), unlike the name of a
+    /// net's device.
+    pub(super) fn begin(&mut self, list: &str) {
+        (self.stage, self.begun) = (Stage::Bootstrap, true);
+        if !self.ranks.is_empty() && list.contains('<') {
+            self.began_again = self.last_line;
+            self.ranks_before = std::mem::take(&mut self.ranks);
+            self.nets_before.append(&mut self.nets);
+        }
+    }
+
     /// Records a rank of the process. Returns whether it is new.
     pub fn sits(&mut self, nranks: u32, rank: u32) -> bool {
+        // The run is like the one before.
+        if self.ranks_before.contains(&(nranks, rank)) {
+            self.nets_before.clear();
+        }
         let new = self.ranks.len() < MAX_THREADS && !self.ranks.contains(&(nranks, rank));
         self.ranks.extend(new.then_some((nranks, rank)));
         new
@@ -152,7 +180,8 @@ impl Process {
     pub(super) fn held(&self) -> usize {
         let pending = self.threads.iter().filter_map(|of| of.pending.as_ref());
         let pending = pending.map(|counts| size_of::<ChannelCounts>() + counts.held());
-        let threads = self.threads.capacity() * size_of::<Thread>() + self.ranks.capacity() * 8;
+        let ranks = 8 * (self.ranks.capacity() + self.ranks_before.capacity());
+        let threads = self.threads.capacity() * size_of::<Thread>() + ranks;
         2 * size_of::<Self>() + threads + pending.sum::<usize>()
     }
 

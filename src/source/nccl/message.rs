@@ -126,8 +126,8 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
             .filter(|_| among(SPACED, last_word(before)));
         Some((before, marked.strip_prefix(['=', ':']).or(spaced)?))
     })?;
-    // Part of another name, or a comment; the `#` of a prompt has no space before it.
-    let part = before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    // Part of another name, a reference, or a comment; the `#` of a prompt has no space before it.
+    let part = before.ends_with(|c: char| c.is_ascii_alphanumeric() || "_${".contains(c));
     let comment = before.trim_start().starts_with('#') || before.contains(" #");
     // Sentences mention settings, too; a printed setting follows nothing, or only such words, numbers,
     // times and tags.
@@ -148,7 +148,7 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
     let (value, behind) = value.split_at_checked(end.unwrap_or(value.len()))?;
     let choice = behind.starts_with(['|', '<']);
     const SENTENCE: &str =
-        "to and or is was did does works worked helps fixes if when for in on as but";
+        "to and or is was did does works worked helps fixes if when for in on as but disables";
     let sentence = among(SENTENCE, behind.split_whitespace().next().unwrap_or(""));
     (listed && !part && !comment && !choice && !sentence).then_some(Event::Env { name, value })
 }

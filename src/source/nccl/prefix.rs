@@ -176,27 +176,29 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
     Some((who, begin + wrapped))
 }
 
-/// Length of what a tool put before a host's name without a blank: `17:`, `rank0.log:`, `[rank0]:`,
-/// `<stdout>:`, `12:00:01,`, `msg=`, `**`, a time that ends in Z. Taken for a part of the name it would make
-/// hosts of lines.
+/// Length of what a tool put before a host's name without a blank: `17:`, `rank0.log:`, `[rank0]:`, `rank3/`,
+/// `12:00:01,`, `**`, `....`, a colour that lost its escape byte, a time that ends in Z. Taken for a part of the
+/// name it would make hosts of lines. Names have letters, digits, `-` and `_`: NCCL cuts them at the first dot
+/// (`getHostName` in src/misc/utils.cc).
 fn glued(host: &str) -> usize {
-    // A masked name may itself end in a bracket.
+    // A masked name has other marks, may end in a bracket, or be an address.
     let ends = |(at, byte): &(usize, u8)| {
-        let is_mark = || *byte == b':' || b")]>,;='\"|".contains(byte) && at + 1 < host.len();
-        !byte.is_ascii_alphanumeric() && is_mark()
+        let in_name = !byte.is_ascii() || byte.is_ascii_alphanumeric() || b"-_.*`<".contains(byte);
+        !in_name && (*byte == b':' || at + 1 < host.len())
     };
     let end = host.bytes().enumerate().rfind(ends);
     let end = end.map_or(0, |(at, _)| at + 1);
-    // Several lines in one string of JSON.
-    let newline = memchr::memchr(b'\\', host.as_bytes()).and_then(|_| host.rfind("\\n"));
-    let end = end.max(newline.map_or(0, |at| at + 2));
-    let bold = host.find(|c| c != '*').unwrap_or_default();
-    let end = end.max(bold);
-    let rest = host.get(end..).unwrap_or_default();
-    let seconds = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-    let zulu = seconds
-        .filter(|at| end > 0 && *at > 1 && rest.get(*at..).is_some_and(|z| z.starts_with('Z')));
-    end + zulu.map_or(0, |at| at + 1)
+    let (before, rest) = host.split_at_checked(end).unwrap_or(("", host));
+    let number = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let number = number.unwrap_or_default();
+    let more = match (before.bytes().next_back(), rest.as_bytes().get(number)) {
+        // Several lines in one string of JSON.
+        (Some(b'\\'), Some(b'n' | b'r' | b't')) => number + 1,
+        (Some(b'[' | b';'), Some(b'm')) if number > 0 => number + 1,
+        (Some(_), Some(b'Z')) if number > 1 => number + 1,
+        _ => rest.find(|c| !"*.-".contains(c)).unwrap_or_default(),
+    };
+    end + more
 }
 
 /// Whether a comment mark or an open backtick precedes: what follows is an example.
@@ -398,6 +400,37 @@ mod tests {
             ("3::2:3 [0] NCCL INFO m", "", Some(2), Some(3)),
             (r#"  - "n1:2:3 [0] NCCL INFO m","#, "n1", Some(2), Some(3)),
             (r"found.\nn1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            (
+                r#"{"m":"\tn1:2:3 [0] NCCL INFO m"}"#,
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            (
+                r#"{"m":"\rn1:2:3 [0] NCCL INFO m"}"#,
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            (
+                r#"{"m":"\u001b[1;31mn1:2:3 [0] NCCL INFO m"}"#,
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            // A colour without its escape byte.
+            ("[31mn1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("^[[31mn1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("[3n1:2:3 [0] NCCL INFO m", "3n1", Some(2), Some(3)),
+            ("rank3/n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("3#n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("3~n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("....n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("+n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("-n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("\0\0\0n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("n_1-a:2:3 [0] NCCL INFO m", "n_1-a", Some(2), Some(3)),
+            ("10.0.0.1:2:3 [0] NCCL INFO m", "10.0.0.1", Some(2), Some(3)),
             ("['n1:2:3 [0] NCCL INFO m',", "n1", Some(2), Some(3)),
             (
                 r#"{"a":"{\"b\":\"n1:2:3 [0] NCCL INFO m\"}"}"#,
@@ -462,7 +495,7 @@ mod tests {
             "16777216 float none      -1n7:58070:58112 [0] NCCL INFO one     n8:1:2 [7] NCCL INFO two",
         );
         assert_eq!(got.len(), 2);
-        assert_eq!((got[0].0.as_str(), got[0].3.as_str()), ("-1n7", "one"));
+        assert_eq!((got[0].0.as_str(), got[0].3.as_str()), ("1n7", "one"));
         assert_eq!((got[1].0.as_str(), got[1].3.as_str()), ("n8", "two"));
         let got = all("n7:1:2 [0] NCCL INFO Connected allx5:3:4 [0] NCCL INFO two");
         assert_eq!(got[0].3, "Connected");

@@ -55,7 +55,12 @@ impl Reader {
     /// Ends the log.
     pub fn finish(&mut self, log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         if !self.carry.is_empty() {
-            let line = std::mem::take(&mut self.carry);
+            let mut line = std::mem::take(&mut self.carry);
+            // One rank or node would prove a job of one node, and the number may be cut.
+            let one = [" nNodes 1", " nRanks 1", " nranks 1"];
+            if one.iter().any(|end| line.ends_with(end.as_bytes())) {
+                line.pop();
+            }
             self.take_line(&line, log, read_at);
         }
         for text in std::mem::take(&mut self.joined) {
@@ -214,9 +219,10 @@ fn repeated(line: &str) -> Option<u32> {
 
 /// Parses lines that are known without the mark.
 fn loose(text: &str) -> Option<Event<'_>> {
-    let version = find!(text, "CCL version ").and_then(|_| {
-        let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
-        let own = bare.starts_with("NCCL version ") || bare.starts_with("RCCL version");
+    let version = find!(text, "CCL version ").and_then(|at| {
+        let (before, bare) = text.split_at_checked(at.checked_sub(1)?)?;
+        let is_part = before.ends_with(|c: char| c.is_ascii_alphanumeric());
+        let own = bare.starts_with(['N', 'R']) && !is_part;
         own.then(|| message::version(bare)).flatten()
     });
     // NCCL's last error as PyTorch prints it, which may be the only trace of it.

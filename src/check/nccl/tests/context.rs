@@ -60,7 +60,8 @@ fn the_manifest_asks_for_sockets_or_for_efa() {
     for (env, rdma, before, want) in [
         (&[][..], &[][..], "", Fallback::Yes),
         (&[("NCCL_NET", "Socket")], &[], "", Fallback::Configured),
-        (&[("NCCL_IB_DISABLE", "1")], &[], "", Fallback::Configured),
+        // Verbs were tried all the same: it did not reach the process.
+        (&[("NCCL_IB_DISABLE", "1")], &[], "", Fallback::Yes),
         (&[("NCCL_IB_DISABLE", "0")], &[], "", Fallback::Yes),
         (&[], &["vpc.amazonaws.com/efa"], OFF, Fallback::Yes),
         (&[], &["rdma/hca"], OFF, Fallback::Configured),
@@ -73,6 +74,14 @@ fn the_manifest_asks_for_sockets_or_for_efa() {
         let got = judge(&log(&format!("{before}\n{FALLBACK}")), &context);
         assert_eq!(got.tcp_fallback, want, "{env:?} {rdma:?} {before}");
     }
+    let container = container(&[("NCCL_IB_DISABLE", "1")], &[]);
+    let context = JobContext {
+        container: Some(&container),
+        ..JobContext::default()
+    };
+    let (_, untried) = FALLBACK.split_once("No device found.").unwrap();
+    let got = judge(&log(untried), &context);
+    assert_eq!(got.tcp_fallback, Fallback::Configured, "{got:#?}");
 }
 
 #[test]

@@ -13,16 +13,15 @@ impl NcclLog {
     ) {
         let nranks = comm.nranks;
         let own = |id| GroupKey { id, nranks };
-        let key = match comm.id {
-            Some(id) => own(id),
-            // A line without an id belongs to the thread's communicator, if that has the same size; an
-            // abort may come from another thread than the init.
-            None => (self.group_of(place, record.who.tid, nranks))
-                .or_else(|| self.seated_as(comm, place))
-                .unwrap_or(own(0)),
-        };
+        // A line without an id belongs to the thread's communicator, if that has the same size; an
+        // abort may come from another thread than the init.
+        let key = (comm.id.map(own))
+            .or_else(|| self.group_of(place, record.who.tid, nranks))
+            .or_else(|| self.seated_as(comm, place))
+            .unwrap_or(own(0));
         self.make_group(key);
         self.adopt(comm, key, place, record.who.tid);
+        self.renew(comm, key, place);
         self.mnnvl |= comm.mnnvl;
         let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
@@ -91,6 +90,25 @@ impl NcclLog {
         }
     }
 
+    /// Forgets what an earlier run left of this host in a communicator without an id: the rank's GPU has
+    /// another process, or the process began again.
+    fn renew(&mut self, comm: &Comm, key: GroupKey, place: HostPid) {
+        let began_again = self.processes.get(&place).map_or(0, |of| of.began_again);
+        let group = self.groups.entry(key).or_default();
+        let last = group.last_line;
+        let own = group.seats.get(&comm.rank).filter(|seat| seat.complete);
+        let again = own.is_some_and(|seat| match seat.place == place {
+            true => began_again > last,
+            false => seat.place.host == place.host && seat.bus.is_some() && seat.bus == comm.bus,
+        });
+        if again && !self.shared_names {
+            let own = group.places().filter(|of| of.host == place.host);
+            self.seated -= retire(&mut self.processes, own, last);
+            group.seats.retain(|_, seat| seat.place.host != place.host);
+            group.channels = ChannelCounts::default();
+        }
+    }
+
     /// An error trace of an init: those of the thread, or else of the process, that did not end.
     pub(super) fn init_failed(&mut self, place: HostPid, tid: Option<u32>) {
         let process = self.processes.get_mut(&place);
@@ -127,12 +145,10 @@ impl NcclLog {
         let own = self.groups.get(&key);
         let bus = own.and_then(|group| group.seats.get(&rank)?.bus);
         let is_wide = own.is_some_and(|group| group.nodes > Some(1));
+        let began_again = self.processes.get(&place).map_or(0, |of| of.began_again);
         let joined = self.groups.iter().filter(|(_, group)| group.holds(place));
-        let joined = joined.map(|(key, group)| {
-            let places = group.seats.values().map(|seat| seat.place);
-            (*key, places.collect::<BTreeSet<HostPid>>())
-        });
-        let joined: Vec<_> = joined.collect();
+        let joined = joined.map(|(key, group)| (*key, group.places().collect()));
+        let joined: Vec<(GroupKey, BTreeSet<HostPid>)> = joined.collect();
         let is_older = |(other, older): &(&GroupKey, &Group)| {
             let (other, resized) = (**other, other.nranks != key.nranks);
             // A communicator of another size is of an earlier run only if the process is not in it, and
@@ -151,6 +167,9 @@ impl NcclLog {
             let by_bus = bus.is_some() && (is_wide || older.nodes == Some(1));
             older.seats.iter().any(|(number, seat)| {
                 let by_rank = *number == rank;
+                if seat.place == place {
+                    return by_rank && !resized && older.last_line < began_again;
+                }
                 let same = by_rank || by_bus && seat.bus == bus;
                 let replaced = same && seat.place.host == place.host;
                 replaced && seat.place.process != place.process && !together(seat.place, by_rank)
@@ -163,11 +182,7 @@ impl NcclLog {
                 continue;
             };
             group.superseded = true;
-            for seat in group.seats.values() {
-                if let Some(process) = self.processes.get_mut(&seat.place) {
-                    process.stale = true;
-                }
-            }
+            retire(&mut self.processes, group.places(), group.last_line);
         }
         if let Some(process) = self.processes.get_mut(&place) {
             process.stale = false;
@@ -177,6 +192,12 @@ impl NcclLog {
     /// Processes, without those of earlier runs.
     pub fn live(&self) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(|process| !process.stale)
+    }
+
+    /// Nets of the connections of this run, each with and without GPUDirect RDMA.
+    pub fn nets(&self) -> BTreeSet<(Net, bool)> {
+        let nets = self.live().map(|of| of.nets.iter().chain(&of.nets_before));
+        nets.flatten().copied().collect()
     }
 
     /// The communicator that a thread works on, if it has this number of ranks.
@@ -247,5 +268,20 @@ impl NcclLog {
 
 /// A rank's GPU, where only the prefix has its number, as up to 2.3; 0 may stand for none.
 fn by_prefix(record: &Record<'_>) -> Option<u32> {
-    record.who.device.filter(|number| *number > 0)
+    let device = record.who.device.filter(|number| *number > 0);
+    device.filter(|_| !record.text.contains(" cudaDev "))
+}
+
+/// Marks processes of an earlier run, of which this was the last line, unless they began again. Returns their number.
+fn retire(
+    processes: &mut BTreeMap<HostPid, Process>,
+    places: impl Iterator<Item = HostPid>,
+    last_line: u64,
+) -> usize {
+    let retire = |place| {
+        if let Some(process) = processes.get_mut(&place) {
+            process.stale |= process.began_again <= last_line;
+        }
+    };
+    places.map(retire).count()
 }

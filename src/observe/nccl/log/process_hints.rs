@@ -1,7 +1,7 @@
 //! What lines show about the process that printed them.
 
 use super::*;
-use crate::observe::nccl::event::first_word;
+use crate::observe::nccl::event::{Transport, first_word};
 use crate::observe::nccl::process::Stage;
 
 impl NcclLog {
@@ -36,6 +36,7 @@ impl NcclLog {
                 let early = "Unable to|No IP|Ip address|real path|data_direct";
                 let is_early = early.split('|').any(|words| text.contains(words));
                 process.ib_at_work |= text.starts_with("NET/IB") && !is_early;
+                process.ib_tried |= text.starts_with("NET/IB") && is_early;
                 process.ofi |= text.starts_with("NET/OFI Unable to register memory");
             }
         }
@@ -87,7 +88,8 @@ impl NcclLog {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
-        process.env_shown = true;
+        // `Plugin name set by env to` and levels (`ncclGetLevel` in src/graph/paths.cc) need no ENV in NCCL_DEBUG_SUBSYS.
+        process.env_shown |= text.contains("set by environment to") && !name.ends_with("_LEVEL");
         let word = first_word(value);
         let is_set = !matches!(word, "0" | "" | "false");
         let mut kind = None;
@@ -122,11 +124,9 @@ impl NcclLog {
 impl Process {
     /// What an event shows about the process that printed it.
     pub(super) fn apply(&mut self, event: &Event<'_>) {
+        self.ib_searched |= matches!(event, Event::IbDevices(_) | Event::IbNone);
         match *event {
-            Event::Bootstrap(_) => {
-                self.stage = Stage::Bootstrap;
-                self.begun = true;
-            }
+            Event::Bootstrap(list) => self.begin(list),
             Event::PluginLoaded(name) => {
                 self.plugin_loaded = true;
                 self.ib_plugin |= Net::of(name) == Net::Ib || name.contains("RDMA Plugin");
@@ -137,7 +137,8 @@ impl Process {
             Event::Using(name) => {
                 self.chosen = Some(Net::of(name));
                 // It printed lines, and NCCL went on to the last resort.
-                self.plugin_failed |= self.ofi_spoke && self.chosen == Some(Net::Socket);
+                let spoke = self.ofi_spoke || matches!(self.speaks, Some(Net::FasTrak | Net::Tcpx));
+                self.plugin_failed |= spoke && self.chosen == Some(Net::Socket);
                 self.stage = self.stage.max(Stage::Network);
             }
             Event::NetFailed(name) => match Net::of(name) {
@@ -167,13 +168,23 @@ impl Process {
             Event::PluginSpeaks(net) => self.speaks = Some(net),
             Event::ErrorTrace { file } => self.init_failed |= file.ends_with("init.cc"),
             Event::Comm(comm) => self.init_failed &= comm.phase != Phase::Start,
-            Event::Connection(_) => self.stage = self.stage.max(Stage::Channels),
+            Event::Connection(connection) => self.connected(&connection),
             Event::RingOrder(_) | Event::Trees(_) => self.stage = self.stage.max(Stage::Topology),
             Event::Rings(gdr) => {
                 self.stage = self.stage.max(Stage::Rings);
                 self.rings_lack_gdr |= gdr == Some(false);
             }
             _ => {}
+        }
+    }
+
+    fn connected(&mut self, connection: &Connection<'_>) {
+        self.stage = self.stage.max(Stage::Channels);
+        if let Transport::Net(net) = connection.over {
+            self.nets.insert((net, connection.gdr && !net.is_tcp()));
+            // The numbers of GPUs are shorter than bus ids.
+            let same = (connection.devices).is_some_and(|(a, b)| a == b && a.len() > 3);
+            self.joins_hosts |= same && connection.from != connection.to;
         }
     }
 }

@@ -46,9 +46,17 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         mnnvl: after(start, " MNNVL ") == Some(1),
         split: find!(start, " parent 0x").is_some(),
         bus: behind(start, " busId ").and_then(|mut scan| scan.hex()),
-        gpu: after(start, " nvmlDev ").or_else(|| after(start, " cudaDev ")),
+        gpu: gpu(start),
         phase,
     }))
+}
+
+/// The number of the GPU, unless CUDA_VISIBLE_DEVICES may have changed it: CUDA counts only the GPUs that this
+/// leaves, in its order, and NVML all of them (`commAlloc` in src/init.cc).
+fn gpu(text: &str) -> Option<u32> {
+    let cuda = after(text, " cudaDev ")?;
+    let nvml = after(text, " nvmlDev ");
+    nvml.map_or(cuda > 0, |nvml| nvml == cuda).then_some(cuda)
 }
 
 /// Whether the text is empty or the name of a function of NCCL.

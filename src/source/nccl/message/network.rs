@@ -11,9 +11,15 @@ const RULES: &[Rule] = &[
     ("Using network ", using),
     ("Using internal Network ", using),
     ("Using internal network ", using),
-    ("Using NCCL_NET_DEVICE_UNPACK", tcpx),
+    ("Using NCCL_NET_DEVICE_UNPACK", |_| {
+        Some(Event::PluginSpeaks(Net::Tcpx))
+    }),
     ("NET/", net),
-    ("Bootstrap", bootstrap),
+    // 2.27 can bootstrap over the net plugin: `Using NAME:N`, no address there.
+    ("Bootstrap", |rest| {
+        let rest = rest.trim_start_matches([' ', ':']);
+        rest.strip_prefix("Using ").map(Event::Bootstrap)
+    }),
     // 2.3.
     ("NET : Using interface ", |list| {
         Some(Event::Bootstrap(list))
@@ -30,7 +36,13 @@ const RULES: &[Rule] = &[
     ("Failed to initialize NET plugin ", |name| {
         Some(Event::NetFailed(clean(name)))
     }),
+    // Its interface may come first: `v8 IBext_v8`.
+    ("P2P plugin v", |rest| {
+        Some(Event::PluginLoaded(clean(rest.split_once(' ')?.1)))
+    }),
     ("P2P plugin ", |name| Some(Event::PluginLoaded(clean(name)))),
+    // It is unsupported (2.28+).
+    ("External network plugin ", failed),
     ("GPU Direct RDMA ", |said| {
         gpu_direct(said).filter(|_| said.contains("abled for GPU"))
     }),
@@ -71,16 +83,16 @@ const OFI: &[Rule] = &[
     ("Selected provider is ", provider),
     ("Selected Provider is ", provider),
     ("Using transport protocol ", |_| Some(Event::OfiProtocol)),
-    ("No eligible providers were found", ofi_failed),
+    ("No eligible providers were found", failed),
     ("Libfabric provider associates ", |_| {
         Some(Event::OfiProtocol)
     }),
-    ("aws-ofi-nccl initialization failed", ofi_failed),
-    ("Only EFA provider is supported", ofi_failed),
-    ("Could not find any optimal provider", ofi_failed),
-    ("OFI fi_getinfo() call failed", ofi_failed),
-    ("Unable to find a protocol that worked", ofi_failed),
-    ("Failed to initialize ", ofi_failed),
+    ("aws-ofi-nccl initialization failed", failed),
+    ("Only EFA provider is supported", failed),
+    ("Could not find any optimal provider", failed),
+    ("OFI fi_getinfo() call failed", failed),
+    ("Unable to find a protocol that worked", failed),
+    ("Failed to initialize ", failed),
 ];
 
 const PLUGIN: &[Rule] = &[
@@ -214,12 +226,6 @@ fn using(name: &str) -> Option<Event<'_>> {
     }
 }
 
-/// 2.27 can bootstrap over the net plugin: `Using NAME:N`, no address there.
-fn bootstrap(rest: &str) -> Option<Event<'_>> {
-    let rest = rest.trim_start_matches([' ', ':']);
-    rest.strip_prefix("Using ").map(Event::Bootstrap)
-}
-
 fn provider(rest: &str) -> Option<Event<'_>> {
     rest.split([',', ' ']).next().map(Event::OfiProvider)
 }
@@ -235,11 +241,7 @@ fn env<'a>(name: &'static str, value: &'a str) -> Option<Event<'a>> {
     Some(Event::Env { name, value })
 }
 
-fn tcpx(_: &str) -> Option<Event<'_>> {
-    Some(Event::PluginSpeaks(Net::Tcpx))
-}
-
-fn ofi_failed(_: &str) -> Option<Event<'_>> {
+fn failed(_: &str) -> Option<Event<'_>> {
     Some(Event::Failure(Failure::PluginInit))
 }
 

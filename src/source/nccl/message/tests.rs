@@ -329,6 +329,21 @@ fn communicators_of_every_version() {
         });
         assert_eq!(got.bus, bus, "{text}");
     }
+    for (devices, want) in [
+        ("cudaDev 3 nvmlDev 3", Some(3)),
+        ("cudaDev 0 nvmlDev 0", Some(0)),
+        // CUDA_VISIBLE_DEVICES reorders, or hides what is before.
+        ("cudaDev 3 nvmlDev 1", None),
+        ("cudaDev 0 nvmlDev 5", None),
+        ("cudaDev 3", Some(3)),
+        ("cudaDev 0", None),
+    ] {
+        let text = format!("comm 0x5 rank 9 nranks 16 {devices} busId 41000 - Init COMPLETE");
+        let Event::Comm(got) = info(&text) else {
+            panic!("{text}");
+        };
+        assert_eq!(got.gpu, want, "{text}");
+    }
     let timings = "Init timings - ncclCommInitRank: rank 6 nranks 16 total 1.08 (kernels 0.50, bootstrap 0.22)";
     assert_eq!(
         info(timings),
@@ -541,6 +556,7 @@ fn networks_plugins_and_devices() {
             Event::Failure(Failure::PluginInit),
         ),
         ("P2P plugin IBext_v8", Event::PluginLoaded("IBext_v8")),
+        ("P2P plugin v8 IBext_v8", Event::PluginLoaded("IBext_v8")),
         (
             "Bootstrap : Using eth0:10.0.0.1<0>",
             Event::Bootstrap("eth0:10.0.0.1<0>"),
