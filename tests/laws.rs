@@ -765,6 +765,24 @@ fn found_at_random() {
     });
     let after = judge(machine, &hidden, &machine.memories[0]);
     assert_ne!(after.state, State::Unready, "{:?}", after.reasons);
+
+    let machine = named("BM.GPU.GB200-v3.4");
+    let mut snapshot = machine.snapshot.clone();
+    worsen(&mut snapshot, Worse::NotAuthenticated, 33);
+    let memory = machine.memories[0].clone();
+    let policy = expecting(None, LosslessExpectation::Auto);
+    let mut watcher = with_overrides(&machine.profile, memory, policy, RoleOverrides::default());
+    let mut state = |snapshot: &mut Snapshot| {
+        let look = Look::Watching { full_window: true };
+        let looks = (0..5).map(|_| {
+            pass(snapshot, 120);
+            watcher.evaluate(snapshot, look).state
+        });
+        looks.last()
+    };
+    assert_eq!(state(&mut snapshot), Some(State::Unready));
+    blind(&mut snapshot, Blind::Model, 36);
+    assert_eq!(state(&mut snapshot), Some(State::Unready));
 }
 
 /// NICs and GPUs change their PCI addresses among themselves, each kind by whole slots.

@@ -38,7 +38,9 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     // A node has one certificate, so all rails may be refused at once. If no method was chosen, the switch may
     // not use 802.1X at all.
     match evidence {
-        None if port.rail && facts.failed() && facts.method.is_some() => {
+        None if port.rail
+            && (has_unknown_peers(context) || facts.failed() && facts.method.is_some()) =>
+        {
             candidate.status = Status::Unknown
         }
         None => (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice),
@@ -51,8 +53,16 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
 /// the agent's mount does not show it; if 802.1X was switched off, no supplicant comes back.
 const LAST_WORD: Duration = Duration::from_secs(3600);
 
-/// Whether the port's supplicant cannot be asked just now.
+/// Whether it cannot be told which rails are like one.
+fn has_unknown_peers(context: &Context<'_>) -> bool {
+    !context.rails().all(peers::is_of_known_make)
+}
+
+/// Whether the port's supplicant cannot be asked just now, or what other rails say against it is unread.
 pub(super) fn is_unread(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    if shut_out(port).is_some() && has_unknown_peers(context) {
+        return true;
+    }
     let health = context.snapshot.health("dot1x", "");
     let Some(health) = health.filter(|health| health.fails()) else {
         return false;
