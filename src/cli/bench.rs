@@ -9,9 +9,9 @@ use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::files::{self, check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
+use crate::report::agent_report::AgentReport;
 use crate::report::bench::{Bench, Input, textfile};
 use crate::source::bench_output::{BenchReader, parse_json};
-use crate::source::node_report;
 use crate::units::BitsPerSec;
 use clap::{ArgMatches, Args, value_parser};
 use std::io;
@@ -116,11 +116,12 @@ fn rails(
             return Err(vec![both.into()]);
         }
         let read = report_text(path).map_err(|error| error.to_string());
-        let rails = read.and_then(|text| node_report::rails(&text, "the report of"));
+        let rails =
+            read.and_then(|text| AgentReport::read(text.as_bytes())?.bench_rails("the report of"));
         rails.map_err(|error| vec![format!("{}: {error}", path.display())])?
     } else {
         let report = check_this_node(matches)?;
-        match node_report::rails(&report, "this node,") {
+        match AgentReport::read(report.as_bytes()).and_then(|of| of.bench_rails("this node,")) {
             Ok(rails) if rails.gpus.is_some() => rails,
             _ => return Ok(None),
         }

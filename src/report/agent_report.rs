@@ -2,8 +2,11 @@
 
 use super::{State, json::SCHEMA, text::clean};
 use crate::check::{PASSES_WITHIN, Status, Weight};
+use crate::observe::bench::{RailKind, Rails};
 use crate::observe::lldp::Neighbor;
+use crate::observe::rdma::GVNIC_DRIVER;
 use crate::readiness::taint_hysteresis::least_wait;
+use crate::units::BitsPerSec;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -35,6 +38,7 @@ pub struct AgentReport {
     #[serde(default)]
     findings: Vec<AgentFinding>,
     gpudirect: Option<AgentGpuDirect>,
+    gpus: Option<u32>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -42,6 +46,7 @@ pub struct AgentReport {
 struct AgentPort {
     rate_bits_per_second: Option<u64>,
     rail: bool,
+    driver: String,
     state: String,
     firmware: Option<String>,
     neighbor: Option<Neighbor>,
@@ -56,6 +61,8 @@ struct AgentGpuDirect {
 
 #[derive(Debug, Clone, Deserialize)]
 struct AgentFinding {
+    #[serde(default)]
+    check: String,
     #[serde(default)]
     key: String,
     subject: String,
@@ -75,15 +82,66 @@ impl AgentReport {
     /// # Errors
     /// Why it says nothing about this node now: it is not a report, or an old one.
     pub fn parse(body: &[u8], now: Timestamp) -> Result<Self, String> {
-        let report: AgentReport = serde_json::from_slice(body)
-            .map_err(|error| format!("the answer is not a report: {error}"))?;
-        let age = now.duration_since(report.time).unsigned_abs();
-        let (schema, made) = (&report.schema, report.time);
+        let report = Self::read(body).map_err(|error| format!("the answer is {error}"))?;
+        let (age, made) = (now.duration_since(report.time).unsigned_abs(), report.time);
+        match age > STALE_AFTER {
+            true => Err(format!("the report is stale: it was made at {made}")),
+            false => Ok(report),
+        }
+    }
+
+    /// Reads a report, however old.
+    ///
+    /// # Errors
+    /// It is not one, or of another version, which may mean something else by the same names.
+    pub fn read(body: &[u8]) -> Result<Self, String> {
+        let report: AgentReport =
+            serde_json::from_slice(body).map_err(|error| format!("not a report: {error}"))?;
+        let schema: String = report.schema.chars().take(80).collect();
         match schema == SCHEMA {
-            false => Err(format!("the answer is of another form: {schema:?}")),
-            true if age > STALE_AFTER => Err(format!("the report is stale: it was made at {made}")),
+            false => Err(format!(
+                "not a report of {SCHEMA}: its schema is {schema:?}"
+            )),
             true => Ok(report),
         }
+    }
+
+    /// What the rails can do, `from` being what the report is called. A rail without a rate (it is down)
+    /// counts among them: the node has it, and what it cannot do is what a benchmark shows.
+    ///
+    /// # Errors
+    /// No rail has a known rate.
+    pub fn bench_rails(&self, from: &str) -> Result<Rails, String> {
+        let rails: Vec<&AgentPort> = self.rail_ports().collect();
+        let rates = rails.iter().filter_map(|port| port.rate_bits_per_second);
+        let rates: Vec<u64> = rates.filter(|rate| *rate > 0).collect();
+        let mut kinds = rails.iter().filter_map(|port| kind(&port.driver));
+        let first = kinds.next();
+        let (Some(slowest), Some(fastest)) = (rates.iter().min(), rates.iter().max()) else {
+            return Err("contains no rail with a known rate".into());
+        };
+        let is_less = matches!(self.state, State::Degraded | State::Unready);
+        let trouble = (is_less && !self.reasons.is_empty())
+            .then(|| format!("{}: {}", self.state.as_str(), self.reasons.join(", ")));
+        // What makes fewer or slower rails of those that the node should have.
+        let lessens = |of: &AgentFinding| {
+            matches!(of.check.as_str(), "link_rate" | "device_missing")
+                && self.reasons.contains(&of.reason)
+        };
+        let from = match self.node.is_empty() {
+            true => from.to_string(),
+            false => format!("{from} {}", self.node),
+        };
+        Ok(Rails {
+            count: u32::try_from(rails.len()).unwrap_or(u32::MAX),
+            rate: BitsPerSec(*slowest),
+            fastest: (fastest != slowest).then_some(BitsPerSec(*fastest)),
+            gpus: self.gpus.filter(|gpus| *gpus > 0),
+            kind: first.filter(|first| kinds.all(|kind| kind == *first)),
+            from,
+            is_less: trouble.is_some() && self.findings.iter().any(lessens),
+            trouble,
+        })
     }
 
     /// How long the verdict had stood when the report was made: both times are by the agent's clock.
@@ -159,6 +217,16 @@ impl AgentReport {
     }
 }
 
+/// By a port's driver; none: the report does not say.
+fn kind(driver: &str) -> Option<RailKind> {
+    match driver {
+        "" => None,
+        "efa" => Some(RailKind::Efa),
+        GVNIC_DRIVER => Some(RailKind::Gvnic),
+        _ => Some(RailKind::Verbs),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,13 +252,74 @@ mod tests {
             (body.as_str(), 61, "stale"),
             (&body, -61, "stale"),
             (&timeless, 0, "not a report"),
-            (&other, 0, "another form"),
+            (&other, 0, "its schema is"),
             ("{}", 0, "not a report"),
             ("<html>", 0, "not a report"),
             ("", 0, "not a report"),
         ] {
             let error = asked(body, age).unwrap_err();
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn rails_of_reports() {
+        let port = |rail: bool, rate: &str| {
+            format!(r#"{{"device":"x","rail":{rail},"rate_bits_per_second":{rate}}}"#)
+        };
+        let report = |state: &str, ports: &[String]| {
+            format!(
+                r#"{{"schema":"selvage.dev/report/v1","time":"2026-11-23T09:00:00Z","node":"n1","state":"{state}","reasons":["LinkDown"],"gpus":8,"ports":[{}]}}"#,
+                ports.join(",")
+            )
+        };
+        let good = report("ready", &[port(true, "400000000000"), port(false, "1")]);
+        let rails_of =
+            |text: &str| AgentReport::read(text.as_bytes())?.bench_rails("the report of");
+        let got = rails_of(&good).unwrap();
+        assert_eq!(
+            (got.count, got.rate, got.gpus),
+            (1, BitsPerSec::from_gbps(400), Some(8))
+        );
+        assert_eq!((got.from.as_str(), got.trouble), ("the report of n1", None));
+        // Unequal: the slowest counts. Down: it is still a rail of the node.
+        let mixed = report(
+            "unready",
+            &[
+                port(true, "400000000000"),
+                port(true, "200000000000"),
+                port(true, "null"),
+            ],
+        );
+        let got = rails_of(&mixed).unwrap();
+        assert_eq!((got.count, got.rate), (3, BitsPerSec::from_gbps(200)));
+        assert_eq!(got.fastest, Some(BitsPerSec::from_gbps(400)));
+        assert_eq!(got.trouble.as_deref(), Some("unready: LinkDown"));
+        for (drivers, kind) in [
+            (["efa", "efa"], Some(RailKind::Efa)),
+            (["gve", "gve"], Some(RailKind::Gvnic)),
+            (["mlx5_core", "bnxt_en"], Some(RailKind::Verbs)),
+            (["mlx5_core", "efa"], None),
+            (["", ""], None),
+        ] {
+            let ports = drivers.map(|driver| {
+                format!(r#"{{"driver":"{driver}","rail":true,"rate_bits_per_second":1}}"#)
+            });
+            let got = rails_of(&report("ready", &ports)).unwrap();
+            assert_eq!(got.kind, kind, "{drivers:?}");
+        }
+        for (text, says) in [
+            ("x", "not a report"),
+            ("{}", "not a report"),
+            (r#"{"schema":"selvage.dev/nccl/v1"}"#, "not a report"),
+            (&good.replace("report/v1", "report/v2"), "report/v2"),
+            (&good.replace("report/v1", "report/"), "not a report"),
+            (&report("ready", &[]), "no rail"),
+            (&report("ready", &[port(true, "null")]), "no rail"),
+            (&report("ready", &[port(true, "0")]), "no rail"),
+        ] {
+            let error = rails_of(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
         }
     }
 }

@@ -24,7 +24,6 @@ pub mod modules;
 pub mod nccl;
 pub mod netdev;
 pub mod netlink;
-pub mod node_report;
 pub mod nvidia;
 pub mod nvidia_fs;
 pub mod ovs;
