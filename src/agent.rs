@@ -173,7 +173,7 @@ fn log_change(before: &Report, now: &Report) {
 /// Everything that the loop owns.
 struct AgentLoop {
     /// What the agent started from, with the content of the state file as last written.
-    found: start::FoundHost,
+    found: start::Startup,
     sampler: Sampler,
     evaluator: Evaluator,
     clock: Clock,
@@ -200,7 +200,7 @@ struct AgentLoop {
 impl AgentLoop {
     fn new(
         config: &Config,
-        found: start::FoundHost,
+        found: start::Startup,
         cluster: cluster::Cluster,
         clock: Clock,
         saver: Saver,

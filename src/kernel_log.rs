@@ -197,12 +197,16 @@ fn existing(settings: &Settings, now: Millis) -> Result<Reading<Existing>, Follo
     let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
     // Without an uptime, the log's end is the latest moment that is known of the machine.
     let end = settings.taken_at.or(newest);
-    if let Some(up) = settings.taken_at
-        && Millis(follower.steady_us / 1000).since(up) > READ_LATER + up.since(Millis(0)) / 100
-    {
+    let is_beyond = |stamp_us: u64| {
+        let late = |up| Millis(stamp_us / 1000).since(up) > READ_LATER + up.since(Millis(0)) / 100;
+        settings.taken_at.is_some_and(late)
+    };
+    if is_beyond(follower.steady_us) {
         let message = "its stamps go beyond the uptime: it is of another boot";
         return Ok(Reading::failed(FaultKind::Other, message));
     }
+    // Of an earlier boot, in a log that was filtered and does not tell where this one began.
+    items.retain(|item| !is_beyond(item.through.place.last_ts_us.unwrap_or(0)));
     let dated = items.into_iter().map(|mut item| {
         let at = settings.moment(&item, end, (Millis(0), now));
         item.historic = now.since(at) > HISTORY;
@@ -313,6 +317,12 @@ mod tests {
             // Of another boot.
             (
                 format!("[ 9000.000000] {bare}\n[    0.000000] Linux version 6.8.0 (x)\n"),
+                Some(uptime),
+                vec![],
+            ),
+            // The same, where nothing shows the start of this one.
+            (
+                format!("[90000.000000] {bare}\n[ 9000.000000] NVRM: x\n"),
                 Some(uptime),
                 vec![],
             ),

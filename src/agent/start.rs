@@ -21,7 +21,7 @@ use std::sync::Arc;
 const LONG_UP: Millis = Millis::from_secs(30 * 24 * 3600);
 
 /// The host and what an earlier run left.
-pub(super) struct FoundHost {
+pub(super) struct Startup {
     pub host: Arc<Host>,
     pub boot_id: Option<String>,
     pub saved: Saved,
@@ -30,7 +30,7 @@ pub(super) struct FoundHost {
     pub uptime: Option<Millis>,
 }
 
-impl FoundHost {
+impl Startup {
     /// The clock by which the node is judged: of a running machine its own, of a directory tree one from
     /// the moment at which it was taken, so that what is given time after a boot has that time there, too.
     pub fn clock(&self) -> Clock {
@@ -56,7 +56,7 @@ impl FoundHost {
 
 /// Waits for each part no longer than for a read, but for the host as long as it takes. `keep`:
 /// state will be written, so that its directory is made.
-pub(super) async fn find(config: &Config, keep: bool) -> FoundHost {
+pub(super) async fn find(config: &Config, keep: bool) -> Startup {
     let patience = config.intervals.deadline.duration();
     let root = config.agent.host_root.clone();
     let asked = blocking::ask("host", move || Host::new(root)).await;
@@ -87,7 +87,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> FoundHost {
     if saved.is_err() {
         tracing::warn!("the state file could not be read in time; starting without it");
     }
-    FoundHost {
+    Startup {
         uptime: uptime.ok().flatten().flatten(),
         host,
         boot_id: boot_id.ok().flatten().flatten(),

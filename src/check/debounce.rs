@@ -72,7 +72,7 @@ enum Sight {
 }
 
 #[derive(Debug, Clone)]
-enum Stage {
+enum Progress {
     /// Seen, not yet believed; for how long it was seen to stand.
     Pending { stood: Duration },
     /// Believed; for how long it was seen to be gone, if it is.
@@ -83,7 +83,7 @@ enum Stage {
 
 #[derive(Debug, Clone)]
 struct Known {
-    phase: Stage,
+    phase: Progress,
     since: Millis,
     last: Sight,
     clears: VecDeque<Millis>,
@@ -151,7 +151,7 @@ impl Debouncer {
 
     /// The worst that waits to be raised and would move the verdict; none if nothing waits.
     pub fn waiting(&self) -> Option<Status> {
-        let waits = |entry: &&Known| matches!(entry.phase, Stage::Pending { .. });
+        let waits = |entry: &&Known| matches!(entry.phase, Progress::Pending { .. });
         let waiting = self.entries.values().filter(waits).map(|of| &of.candidate);
         let moving = waiting.filter(|candidate| candidate.weight == Weight::Verdict);
         moving.map(|candidate| candidate.status).max()
@@ -160,7 +160,7 @@ impl Debouncer {
     /// Whether anything that would move the verdict waits to be raised, or is raised.
     pub fn has_faults(&self) -> bool {
         let counts = |entry: &Known| entry.candidate.weight == Weight::Verdict;
-        let stands = |entry: &Known| !matches!(entry.phase, Stage::Cleared);
+        let stands = |entry: &Known| !matches!(entry.phase, Progress::Cleared);
         let mut entries = self.entries.values();
         entries.any(|entry| stands(entry) && counts(entry))
     }
@@ -190,7 +190,7 @@ impl Debouncer {
                 continue;
             }
             let mut entry = Known {
-                phase: Stage::Cleared,
+                phase: Progress::Cleared,
                 since: now,
                 last: Sight::Absent,
                 clears: VecDeque::new(),
@@ -203,7 +203,7 @@ impl Debouncer {
     }
 
     fn drop_oldest_cleared(&mut self) -> bool {
-        let is_cleared = |(_, entry): &(_, &Known)| matches!(entry.phase, Stage::Cleared);
+        let is_cleared = |(_, entry): &(_, &Known)| matches!(entry.phase, Progress::Cleared);
         let cleared = self.entries.iter().filter(is_cleared);
         let oldest = cleared.min_by_key(|(_, entry)| entry.clears.back().copied());
         let oldest = oldest.map(|(id, _)| id.clone());
@@ -226,22 +226,22 @@ impl Known {
         self.last = seen;
         let clear_after = self.clear_after(settings);
         match (&mut self.phase, seen) {
-            (Stage::Cleared, Sight::Present) => {
+            (Progress::Cleared, Sight::Present) => {
                 self.since = now;
                 self.stands(Duration::ZERO, now);
             }
-            (Stage::Pending { stood }, Sight::Present) => {
+            (Progress::Pending { stood }, Sight::Present) => {
                 let stood = *stood + counted;
                 self.stands(stood, now);
             }
-            (Stage::Pending { .. }, Sight::Absent) => self.phase = Stage::Cleared,
-            (Stage::Raised { gone, .. }, Sight::Present) => *gone = None,
-            (Stage::Raised { at, gone }, Sight::Absent) => {
+            (Progress::Pending { .. }, Sight::Absent) => self.phase = Progress::Cleared,
+            (Progress::Raised { gone, .. }, Sight::Present) => *gone = None,
+            (Progress::Raised { at, gone }, Sight::Absent) => {
                 let gone_for = gone.map_or(Duration::ZERO, |gone| gone + counted);
                 *gone = Some(gone_for);
                 let held = now.since(*at) >= settings.hold.duration();
                 if held && gone_for >= clear_after {
-                    self.phase = Stage::Cleared;
+                    self.phase = Progress::Cleared;
                     self.clears.push_back(now);
                     // More would not change the factor.
                     while self.clears.len() > 64 {
@@ -249,18 +249,18 @@ impl Known {
                     }
                 }
             }
-            (_, Sight::Blind) | (Stage::Cleared, Sight::Absent) => {}
+            (_, Sight::Blind) | (Progress::Cleared, Sight::Absent) => {}
         }
-        !(matches!(self.phase, Stage::Cleared) && self.clears.is_empty())
+        !(matches!(self.phase, Progress::Cleared) && self.clears.is_empty())
     }
 
     /// How much longer the same sightings must go on until it is raised or clears.
     fn wait(&self, now: Millis, settings: &Hysteresis) -> Option<Duration> {
         match (&self.phase, self.last) {
-            (Stage::Pending { stood }, Sight::Present) => {
+            (Progress::Pending { stood }, Sight::Present) => {
                 Some(self.candidate.timing.raise_after.saturating_sub(*stood))
             }
-            (Stage::Raised { at, gone }, Sight::Absent) => {
+            (Progress::Raised { at, gone }, Sight::Absent) => {
                 let held = settings.hold.duration().saturating_sub(now.since(*at));
                 Some(
                     self.clear_after(settings)
@@ -275,11 +275,11 @@ impl Known {
     /// Has stood so long: it is raised, or waits.
     fn stands(&mut self, stood: Duration, now: Millis) {
         self.phase = match stood >= self.candidate.timing.raise_after {
-            true => Stage::Raised {
+            true => Progress::Raised {
                 at: now,
                 gone: None,
             },
-            false => Stage::Pending { stood },
+            false => Progress::Pending { stood },
         };
     }
 
@@ -301,7 +301,7 @@ impl Known {
     }
 
     fn finding(&self) -> Option<Finding> {
-        let is_raised = matches!(self.phase, Stage::Raised { .. });
+        let is_raised = matches!(self.phase, Progress::Raised { .. });
         is_raised.then(|| Finding {
             since: self.since,
             ..self.candidate.clone()

@@ -53,9 +53,14 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
 /// the agent's mount does not show it; if 802.1X was switched off, no supplicant comes back.
 const LAST_WORD: Duration = Duration::from_secs(3600);
 
-/// Whether it cannot be told which rails are like one.
+/// Whether rails are let in of which cannot be told whether they are like a port.
 fn has_unknown_peers(context: &Context<'_>) -> bool {
-    !context.rails().all(peers::is_of_known_make)
+    context.rails().any(is_authorized) && !context.rails().all(peers::is_of_known_make)
+}
+
+fn is_authorized(port: &PortView<'_>) -> bool {
+    let dot1x = port.dot1x;
+    dot1x.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
 }
 
 /// Whether the port's supplicant cannot be asked just now, or what other rails say against it is unread.
@@ -109,11 +114,7 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> 
     if port.history.is_some_and(|history| history.ever_authorized) {
         return Some("it was authorized earlier this boot");
     }
-    let authorized = |port: &PortView<'_>| {
-        let dot1x = port.dot1x;
-        dot1x.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
-    };
-    let peers = peers::among(context, port, |other| Some(authorized(other)));
+    let peers = peers::among(context, port, |other| Some(is_authorized(other)));
     (port.rail && majority(&peers) == Some(true)).then_some("rails like it are authorized")
 }
 

@@ -16,10 +16,10 @@ const PLUGGED: &[Note] = &[Note::CablePlugged];
 const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
 
 /// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
-struct EventRule(Reason, &'static [Note], &'static [Note], EventTime);
+struct EventRule(Reason, &'static [Note], &'static [Note], AppliesTo);
 
 /// When a rule applies to what was said.
-enum EventTime {
+enum AppliesTo {
     Always,
     /// Only to ports that were in use.
     Used,
@@ -30,7 +30,7 @@ enum EventTime {
 }
 
 const RULES: &[EventRule] = {
-    use EventTime::*;
+    use AppliesTo::*;
     use Note::*;
     &[
         EventRule("NicHealthCompromised", FAILED, OVER, Always),
@@ -181,10 +181,10 @@ fn judge(
     }
     let ago = context.now.since(said.last);
     let applies = match when {
-        EventTime::Always => true,
-        EventTime::Used => nic.used,
-        EventTime::UsedAndLive => nic.used && !said.historic,
-        EventTime::StillDown => {
+        AppliesTo::Always => true,
+        AppliesTo::Used => nic.used,
+        AppliesTo::UsedAndLive => nic.used && !said.historic,
+        AppliesTo::StillDown => {
             let takes = recovery_began(context, log).map(|began| context.now.since(began));
             !nic.active && takes >= Some(policy.reset_takes.0)
         }

@@ -385,7 +385,7 @@ policy! {
 
     /// GPU errors in the kernel log.
     xid: Xid, raise 0, clear 0, {
-        /// The operator's word by code, above the driver's (Xid 154) and above the table.
+        /// The operator's word by code, above the table and above Xid 154.
         overrides: BTreeMap<u32, XidOverride> = BTreeMap::new(),
         /// After the driver took its verdict back (154 to `None`), or was reloaded, this long
         /// without another Xid of that GPU clears it. Heuristic.

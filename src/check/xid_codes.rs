@@ -1,8 +1,8 @@
 //! What an Xid or SXid means for the node.
 //!
-//! Authorities disagree on many codes, so the operator's override comes first; then the driver's
-//! own verdict (Xid 154, which makes no other Xid milder), then NVLink 5's severity word, then the
-//! table. An unknown code is reported and never fails a node.
+//! Authorities disagree on many codes, so the operator's override comes first, then NVLink 5's severity
+//! word, then the table. What the driver asks for by Xid 154 is a finding of its own and makes no other
+//! Xid milder. An unknown code is reported and never fails a node.
 
 use super::Action;
 pub use super::policy::Disposition;

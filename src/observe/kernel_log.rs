@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 const MAX_TIMES: usize = 64;
 /// Most devices with an entry of their own; more than any node has.
 const MAX_DEVICES: usize = 128;
-/// Most codes with an entry of their own for one GPU or switch; NVIDIA's `nverror.h` ends at 176.
+/// Most codes kept for one GPU or switch. Xids end at 176 (`nverror.h`); SXids are sparser.
 const MAX_CODES: usize = 192;
 /// Characters kept of a message.
 const MAX_TEXT: usize = 240;

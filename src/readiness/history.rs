@@ -38,7 +38,7 @@ pub enum VerdictChange {
     Raised {
         /// Check, subject and reason of the finding.
         #[serde(flatten)]
-        what: ChangeKind,
+        what: FindingKey,
         /// The finding's message when it was raised.
         message: String,
     },
@@ -46,7 +46,7 @@ pub enum VerdictChange {
     Cleared {
         /// Check, subject and reason of the finding that cleared.
         #[serde(flatten)]
-        what: ChangeKind,
+        what: FindingKey,
         /// How long it stood.
         #[serde(rename = "stood_seconds", serialize_with = "seconds")]
         stood: Duration,
@@ -55,7 +55,7 @@ pub enum VerdictChange {
 
 /// A finding in few words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ChangeKind {
+pub struct FindingKey {
     /// The check's id.
     pub check: &'static str,
     /// Display name of the subject, such as `mlx5_3/1`.
@@ -78,7 +78,7 @@ pub struct VerdictHistory {
     entries: Arc<[HistoryEntry]>,
     state: Option<State>,
     /// By [`Finding::id`].
-    standing: BTreeMap<String, (ChangeKind, Millis)>,
+    standing: BTreeMap<String, (FindingKey, Millis)>,
 }
 
 impl VerdictHistory {
@@ -95,7 +95,7 @@ impl VerdictHistory {
         let mut standing = BTreeMap::new();
         for finding in findings {
             let id = finding.id();
-            let what = ChangeKind {
+            let what = FindingKey {
                 check: finding.check,
                 subject: finding.subject.clone(),
                 reason: finding.reason,

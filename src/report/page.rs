@@ -51,11 +51,11 @@ pub fn refresh_seconds(report: &Report) -> u8 {
 /// An icon's shape, of a different outline for each severity.
 #[derive(Template)]
 #[template(path = "shape.html")]
-struct PageShape(Severity);
+struct IconShape(Severity);
 
 impl Severity {
-    fn shape(self) -> PageShape {
-        PageShape(self)
+    fn shape(self) -> IconShape {
+        IconShape(self)
     }
 }
 

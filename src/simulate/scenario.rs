@@ -53,7 +53,7 @@ pub struct Scenario {
     pub before: Vec<Event>,
     /// What happens when, in any order.
     pub steps: Vec<Step>,
-    jobs: Vec<PodJob>,
+    jobs: Vec<SimulatedJob>,
 }
 
 /// Events and when they happen: once, again and again, or both.
@@ -78,7 +78,7 @@ pub struct Step {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct PodJob {
+struct SimulatedJob {
     at: f64,
     until: Option<f64>,
     namespace: String,
@@ -125,12 +125,14 @@ fn named(mut fleet: Vec<Scenario>) -> Vec<Scenario> {
             scenario.load = 40 + (n * 17) % 40;
         }
         let jobs = std::mem::take(&mut scenario.jobs);
-        scenario.steps.extend(jobs.iter().flat_map(PodJob::steps));
+        scenario
+            .steps
+            .extend(jobs.iter().flat_map(SimulatedJob::steps));
     }
     fleet
 }
 
-impl PodJob {
+impl SimulatedJob {
     fn pod(&self, gang: &Gang) -> PodFacts {
         let trainer = PodContainer {
             env: self.env.clone(),

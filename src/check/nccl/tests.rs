@@ -645,8 +645,15 @@ fn what_was_asked_for() {
         // The variable did not reach the process.
         (
             "+ export NCCL_IB_DISABLE=1
+             n1:10:20 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
              n1:10:20 [0] NCCL INFO NET/IB : No device found.",
             Yes,
+        ),
+        // A plugin may have said so, in lines that are cut away.
+        (
+            "+ export NCCL_IB_DISABLE=1
+             n1:10:20 [0] NCCL INFO NET/IB : No device found.",
+            Configured,
         ),
         // NVIDIA's plugin looks for devices whatever it says.
         (
@@ -1125,6 +1132,23 @@ fn a_restart_in_one_log() {
     }
 }
 
+/// What the run before it looked for says nothing of a run whose script disables verbs.
+#[test]
+fn a_restart_with_verbs_disabled() {
+    let run = |net: &str| {
+        format!(
+            "n1:100:100 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+n1:100:100 [0] NCCL INFO NET/{net}
+n1:100:100 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0 busId 1b000 commId 0xa1 - Init START
+n1:100:100 [0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n"
+        )
+    };
+    let lines = run("IB : No device found.")
+        + "+ export NCCL_IB_DISABLE=1\n"
+        + &run("Socket : Using [0]eth0:10.0.0.1<0>\nn1:100:100 [0] NCCL INFO Using network Socket");
+    assert_eq!(verdict(&lines).tcp_fallback, Configured, "{lines}");
+}
+
 /// A file that ends in a number may go on: without the newline it proves nothing.
 #[test]
 fn a_count_that_is_cut_is_none() {
@@ -1148,6 +1172,8 @@ n1:10:20 [0] NCCL INFO comm 0x55 rank 0 {end}{newline}"
 #[test]
 fn the_version_behind_any_tag() {
     for (line, version) in [
+        ("[32mNCCL version 2.20.5+cuda12.4", Some("2.20.5")),
+        (r#"{"m":"\nNCCL version 2.20.5+cuda12.4"}"#, Some("2.20.5")),
         ("NCCL version 2.20.5+cuda12.4", Some("2.20.5")),
         (
             "(RayWorkerWrapper pid=593) NCCL version 2.20.5+cuda12.4",

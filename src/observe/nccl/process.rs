@@ -103,7 +103,7 @@ pub struct Process {
     pub nets: BTreeSet<(Net, bool)>,
     /// It has a connection over a net between GPUs of one bus id, which are of two hosts.
     pub joins_hosts: bool,
-    /// The line with which it began after it had ranks: its id was used again, or it has a second NCCL.
+    /// The line with which it began after it had ranks: its pid was reused, or a second copy of NCCL was loaded.
     pub began_again: u64,
     /// Its ranks before that line.
     pub ranks_before: Vec<(u32, u32)>,
@@ -133,6 +133,7 @@ impl Process {
             self.began_again = self.last_line;
             self.ranks_before = std::mem::take(&mut self.ranks);
             self.nets_before.append(&mut self.nets);
+            (self.ib_searched, self.joins_hosts) = (false, false);
         }
     }
 

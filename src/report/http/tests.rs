@@ -9,7 +9,7 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits as NcclLimits;
 use crate::observe::pod::ContainerKey;
 use crate::observe::rdma::LinkLayer;
-use crate::readiness::history::{ChangeKind, HistoryEntry, VerdictChange};
+use crate::readiness::history::{FindingKey, HistoryEntry, VerdictChange};
 use crate::report::State;
 use crate::report::testing::{empty, finding, node};
 use crate::units::Millis;
@@ -514,7 +514,7 @@ fn add_fallback(report: &mut Report) {
     );
     found.evidence = [("line".to_string(), "a line of its log".into())].into();
     let change = VerdictChange::Raised {
-        what: ChangeKind {
+        what: FindingKey {
             check: found.check,
             subject: found.subject.clone(),
             reason: found.reason,

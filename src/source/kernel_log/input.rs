@@ -246,7 +246,12 @@ impl GrowingFile {
         if same && !self.rewritten && now.len() >= self.offset {
             return Ok(Input::Empty);
         }
-        *self = Self::new(&self.path, open_file(&self.path)?, self.complete)?;
+        // Numbers made up here go on, or what the new file holds counts as seen.
+        let last = self.last;
+        *self = Self {
+            last,
+            ..Self::new(&self.path, open_file(&self.path)?, self.complete)?
+        };
         Ok(Input::Restarted)
     }
 }
@@ -258,8 +263,8 @@ impl RecordInput for GrowingFile {
                 return Ok(input);
             }
             if !self.read_more()? {
-                // More than an empty line, and no record.
-                if self.offset > 1 && self.last.is_none() {
+                // More than an empty line, and no record. A growing file may still come to hold one.
+                if self.complete && self.offset > 1 && self.last.is_none() {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, NOT_A_LOG));
                 }
                 return self.restart();

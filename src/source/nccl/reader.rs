@@ -221,7 +221,16 @@ fn repeated(line: &str) -> Option<u32> {
 fn loose(text: &str) -> Option<Event<'_>> {
     let version = find!(text, "CCL version ").and_then(|at| {
         let (before, bare) = text.split_at_checked(at.checked_sub(1)?)?;
-        let is_part = before.ends_with(|c: char| c.is_ascii_alphanumeric());
+        // A colour without its escape byte, or an escape of JSON, is none of a word.
+        let number = |c: char| c.is_ascii_digit() || c == ';';
+        let colour = before
+            .strip_suffix('m')
+            .map(|of| of.trim_end_matches(number));
+        let is_escape = colour.is_some_and(|of| of.ends_with('['))
+            || ["\\n", "\\t", "\\r"]
+                .iter()
+                .any(|escape| before.ends_with(escape));
+        let is_part = !is_escape && before.ends_with(|c: char| c.is_ascii_alphanumeric());
         let own = bare.starts_with(['N', 'R']) && !is_part;
         own.then(|| message::version(bare)).flatten()
     });

@@ -57,11 +57,13 @@ fn the_nodes_gpus_alone_prove_nothing() {
 #[test]
 fn the_manifest_asks_for_sockets_or_for_efa() {
     const OFF: &str = "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.";
+    const BEGUN: &str = "n1:10:20 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>";
     for (env, rdma, before, want) in [
         (&[][..], &[][..], "", Fallback::Yes),
         (&[("NCCL_NET", "Socket")], &[], "", Fallback::Configured),
-        // Verbs were tried all the same: it did not reach the process.
-        (&[("NCCL_IB_DISABLE", "1")], &[], "", Fallback::Yes),
+        (&[("NCCL_IB_DISABLE", "1")], &[], "", Fallback::Configured),
+        // Verbs were tried all the same, and by no plugin: it did not reach the process.
+        (&[("NCCL_IB_DISABLE", "1")], &[], BEGUN, Fallback::Yes),
         (&[("NCCL_IB_DISABLE", "0")], &[], "", Fallback::Yes),
         (&[], &["vpc.amazonaws.com/efa"], OFF, Fallback::Yes),
         (&[], &["rdma/hca"], OFF, Fallback::Configured),

@@ -90,7 +90,7 @@ impl NcclLog {
         }
     }
 
-    /// Forgets what an earlier run left of this host in a communicator without an id: the rank's GPU has
+    /// Forgets what an earlier run left of this host, and the connections of all, where the rank's GPU has
     /// another process, or the process began again.
     fn renew(&mut self, comm: &Comm, key: GroupKey, place: HostPid) {
         let began_again = self.processes.get(&place).map_or(0, |of| of.began_again);
@@ -272,7 +272,8 @@ fn by_prefix(record: &Record<'_>) -> Option<u32> {
     device.filter(|_| !record.text.contains(" cudaDev "))
 }
 
-/// Marks processes of an earlier run, of which this was the last line, unless they began again. Returns their number.
+/// Marks these processes as stale, except those that began again after `last_line`. Returns how many were
+/// given, which is the number of seats freed.
 fn retire(
     processes: &mut BTreeMap<HostPid, Process>,
     places: impl Iterator<Item = HostPid>,

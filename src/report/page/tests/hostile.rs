@@ -14,7 +14,7 @@ use crate::observe::pod::{ContainerKey, PodJob};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::traffic::GpuPod;
-use crate::readiness::history::{ChangeKind, HistoryEntry, VerdictChange};
+use crate::readiness::history::{FindingKey, HistoryEntry, VerdictChange};
 use crate::report::cluster::{BudgetStatus, ClusterStatus};
 use crate::report::testing::{NOW, broken, finding, hear_of, node};
 use crate::report::{Jobs, State, XidSeen};
@@ -145,7 +145,7 @@ fn snapshot(report: &mut Report, evil: &str) {
 
 fn history(evil: &str) -> Arc<[HistoryEntry]> {
     let text = || evil.to_string();
-    let what = ChangeKind {
+    let what = FindingKey {
         check: text().leak(),
         subject: text(),
         reason: text().leak(),
