@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Everything here takes milliseconds; a machine that is busy may need longer.
-pub const BOUND: Duration = Duration::from_secs(30);
+pub const BOUND: Duration = Duration::from_secs(120);
 
 /// How long nothing may happen to count as "nothing happens".
 pub const CALM: Duration = Duration::from_millis(250);
