@@ -94,6 +94,7 @@ pub async fn run(
     let serve = ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
+        rendered: Default::default(),
         stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
         detail: metrics_detail(&config),
         limits: Limits::default(),

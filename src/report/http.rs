@@ -114,6 +114,8 @@ pub struct ServeState<S> {
     pub reports: watch::Receiver<Arc<Report>>,
     /// What the writer of the Node has done; `None` where nothing writes it.
     pub cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
+    /// Metrics of the latest report that was scraped.
+    pub rendered: exposition::Rendered,
     /// Asked at each scrape; must not block.
     pub stats: S,
     /// How much the metrics tell.
@@ -192,7 +194,9 @@ impl<S: Fn() -> AgentStats> ServeState<S> {
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
         let report = Arc::clone(&self.reports.borrow());
         let cluster = self.cluster.borrow().clone();
-        metrics::encode(&report, cluster.as_deref(), &(self.stats)(), self.detail)
+        let mut text = self.rendered.text(&report, cluster, self.detail);
+        text += &metrics::encode_scrape(&report, &(self.stats)(), self.detail);
+        text
     }
 
     /// Why a request is not answered. Probes are open to every client.

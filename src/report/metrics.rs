@@ -51,9 +51,21 @@ pub fn encode(
 ) -> String {
     let mut out = Exposition::new(detail);
     of_report(&mut out, report, cluster);
-    let age = stats.now.map(|now| now.since(report.snapshot.at));
-    series! { out "selvage_report_age_seconds" [] age.map(|age| age.as_secs_f64()); }
-    agent(&mut out, stats);
+    of_scrape(&mut out, report, stats);
+    out.into_text()
+}
+
+/// The part that is the same until there is another report.
+pub fn encode_report(report: &Report, cluster: Option<&ClusterStatus>, detail: Detail) -> String {
+    let mut out = Exposition::new(detail);
+    of_report(&mut out, report, cluster);
+    out.into_text()
+}
+
+/// The part that changes with every scrape.
+pub fn encode_scrape(report: &Report, stats: &AgentStats, detail: Detail) -> String {
+    let mut out = Exposition::new(detail);
+    of_scrape(&mut out, report, stats);
     out.into_text()
 }
 
@@ -72,6 +84,13 @@ fn of_report(out: &mut Exposition, report: &Report, cluster: Option<&ClusterStat
     if let Some(status) = cluster {
         self::cluster(out, status);
     }
+}
+
+/// The age of the report and the agent's own process.
+fn of_scrape(out: &mut Exposition, report: &Report, stats: &AgentStats) {
+    let age = stats.now.map(|now| now.since(report.snapshot.at));
+    series! { out "selvage_report_age_seconds" [] age.map(|age| age.as_secs_f64()); }
+    agent(out, stats);
 }
 
 /// The agent's own process.

@@ -2,11 +2,40 @@
 //! where the scraper takes gzip.
 
 use super::{Answer, respond, with};
+use crate::report::catalogue::Detail;
+use crate::report::{ClusterStatus, Report, metrics};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName};
 use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The metrics of one report, encoded once for all scrapes that show it.
+#[derive(Debug, Default)]
+pub struct Rendered(Mutex<(Option<Shown>, String)>);
+
+/// What the text shows: the report by its generation, and what the writer of the Node did.
+type Shown = (u64, Option<Arc<ClusterStatus>>);
+
+impl Rendered {
+    /// The metrics of a report and of what the writer of the Node did.
+    pub fn text(
+        &self,
+        report: &Report,
+        cluster: Option<Arc<ClusterStatus>>,
+        detail: Detail,
+    ) -> String {
+        let shown = Some((report.generation, cluster));
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.0 != shown {
+            let cluster = shown.as_ref().and_then(|(_, status)| status.as_deref());
+            kept.1 = metrics::encode_report(report, cluster, detail);
+            kept.0 = shown;
+        }
+        kept.1.clone()
+    }
+}
 
 /// Content type of the Prometheus text format.
 pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -78,6 +107,7 @@ fn openmetrics(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::catalogue::{CATALOGUE, MetricKind};
+    use crate::report::testing;
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;
     use std::io::Read;
@@ -122,6 +152,32 @@ mod tests {
             assert_eq!(is(header::CONTENT_TYPE, OPENMETRICS_TYPE), open, "{accept}");
             assert_eq!(is(header::CONTENT_TYPE, METRICS_TYPE), !open, "{accept}");
             assert_eq!(is(header::CONTENT_ENCODING, "gzip"), packed, "{encoding}");
+        }
+    }
+
+    #[test]
+    fn each_report_has_its_own_text() {
+        let report = |generation| {
+            let mut report = testing::empty();
+            report.generation = generation;
+            Arc::new(report)
+        };
+        let (first, second) = (report(1), report(2));
+        let cluster = Arc::new(ClusterStatus {
+            api_up: Some(true),
+            ..ClusterStatus::default()
+        });
+        let rendered = Rendered::default();
+        for (report, cluster) in [
+            (&first, None),
+            (&first, None),
+            (&second, None),
+            (&second, Some(&cluster)),
+            (&second, None),
+        ] {
+            let detail = Detail::default();
+            let text = metrics::encode_report(report, cluster.map(Arc::as_ref), detail);
+            assert_eq!(rendered.text(report, cluster.cloned(), detail), text);
         }
     }
 

@@ -44,6 +44,7 @@ pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Tls
     let state = Arc::new(ServeState {
         reports: receiver,
         cluster,
+        rendered: Default::default(),
         stats,
         detail: Default::default(),
         limits,
@@ -539,6 +540,7 @@ fn pods_are_shown_to_those_on_the_node_or_behind_a_guard() {
     let state = |guard: TlsAuth| ServeState {
         reports: reports.clone(),
         cluster: watch::channel(None).1,
+        rendered: Default::default(),
         stats: AgentStats::default,
         detail: Default::default(),
         limits: Limits::default(),

@@ -54,6 +54,7 @@ async fn talk(bytes: &[u8], piece: usize, address: IpAddr) -> Vec<u8> {
     let state = Arc::new(ServeState {
         reports: watch::channel(Arc::new(report())).1,
         cluster: watch::channel(None).1,
+        rendered: Default::default(),
         stats: AgentStats::default,
         detail: Default::default(),
         limits: Limits::default(),
