@@ -23,7 +23,7 @@ static ORDER: LazyLock<Order> = LazyLock::new(|| embedded(include_str!("causes.t
 pub(super) fn causes(
     log: &NcclLog,
     context: &JobContext<'_>,
-    span: &Span,
+    span: &Span<'_>,
     judged: &NcclVerdict,
 ) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);

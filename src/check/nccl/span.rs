@@ -11,20 +11,27 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_GPUS_OF_A_HOST: u32 = 16;
 
 /// Whether a job spans nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+#[derive(Clone, Copy)]
+pub(super) struct Span<'a> {
+    /// The hosts of the log.
+    pub hosts: &'a DistinctHosts,
     /// `None` if nothing shows it.
     pub multi: Option<bool>,
     /// There is proof; otherwise it is a conclusion from interfaces or from the numbers of ranks.
     pub firm: bool,
 }
 
-pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
+pub(super) fn span<'a>(
+    log: &NcclLog,
+    hosts: &'a DistinctHosts,
+    context: &JobContext<'_>,
+) -> Span<'a> {
     // The log has only the ranks of this pod; a gang has others.
     let gang = || context.pod.and_then(|pod| pod.gang);
-    let multi = by_log(log, context).or_else(gang);
+    let multi = by_log(log, hosts, context).or_else(gang);
+    let judged = |multi, firm| Span { hosts, multi, firm };
     if multi.is_some() {
-        return Span { multi, firm: true };
+        return judged(multi, true);
     }
     let mut groups = log.groups.iter().filter(|(_, group)| !group.superseded);
     // Ranks that share a GPU by mistake have its number, whatever their own.
@@ -34,7 +41,7 @@ pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
             || log.channels.offset_by(USUAL_GPUS));
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
     let multi = others.then_some(true).or(loopback.then_some(false));
-    Span { multi, firm: false }
+    judged(multi, false)
 }
 
 /// Whether the log shows the communicators of its connections: no two of them, as one may be torn, name
@@ -45,8 +52,7 @@ fn are_shown(log: &NcclLog) -> bool {
     most.is_some() && log.channels.hops.iter().filter(beyond).count() < 2
 }
 
-fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
-    let hosts = distinct_hosts(log);
+fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Option<bool> {
     // Earlier runs show nothing about this one, nor does a line whose number of ranks is torn.
     let torn = |key: &GroupKey, group: &Group| {
         let same_id = |other: &GroupKey| other.id == key.id && other != key;
@@ -57,7 +63,7 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
         let live = log.groups.iter().filter(|(_, group)| !group.superseded);
         live.filter(|(key, group)| key.nranks > 1 && !torn(key, group))
     };
-    let span = |(key, group): (&GroupKey, &Group)| group_span(*key, group, &hosts, context);
+    let span = |(key, group): (&GroupKey, &Group)| group_span(*key, group, hosts, context);
     let spans: Vec<Option<bool>> = groups().map(span).collect();
     let counted = groups().any(|(_, group)| group.nodes.is_some());
     if spans.contains(&Some(true)) || !counted && log.live().any(|of| of.joins_hosts) {
@@ -67,7 +73,7 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     // Communicators of one rank send nothing.
     if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
         // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
-        if (spans.is_empty() || one_holds_all(groups().collect(), &hosts)) && !log.folded {
+        if (spans.is_empty() || one_holds_all(groups().collect(), hosts)) && !log.folded {
             return Some(false);
         }
         return (!log.test_runs && hosts.distinct(in_tests()) > 1).then_some(true);
@@ -239,6 +245,7 @@ impl DistinctHosts {
     }
 }
 
+/// The hosts of a log. Compares each name with every other: once for each judgement.
 pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
     let numbered = || log.hosts.iter().zip(0u32..);
     let mut lines = BTreeMap::new();

@@ -86,7 +86,7 @@ impl NcclVerdict {
 pub(super) fn verdict(
     log: &NcclLog,
     context: &JobContext<'_>,
-    span: &Span,
+    span: &Span<'_>,
     (network, fallback): Used,
     hang: Option<Hang>,
 ) -> NcclVerdict {

@@ -199,7 +199,7 @@ pub(crate) fn acts(c: char) -> bool {
     }
 }
 
-/// Text from outside, `?` for every character that could steer a terminal.
+/// Replaces every character that could control the terminal with `?`.
 pub fn clean(text: &str) -> Cow<'_, str> {
     match text.contains(acts) {
         true => Cow::Owned(text.replace(acts, "?")),
