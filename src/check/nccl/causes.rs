@@ -77,8 +77,9 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -
     // What NCCL itself prints of it counts more than what a script or the manifest says.
     let asked = printed && log.printed_ib_off || context.disables_verbs();
     // It looks for devices only where verbs are not disabled (`ncclIbInit` in src/transport/net_ib.cc). NVIDIA's
-    // plugin always does: its own line, after the process's first, must be in view.
-    let allowed = any(|p| p.ib_allowed || p.begun && p.ib_searched && !p.ib_plugin);
+    // plugin always does: lines in view must show that there is none.
+    let own = |p: &Process| (p.begun || p.no_plugin) && p.ib_searched && !p.ib_plugin;
+    let allowed = any(|p| p.ib_allowed) || log.live().any(own);
     let verbs_off = any(|p| p.ib_disabled) || asked && !allowed;
     let all = [
         (sockets, Failure::NetSocket),

@@ -144,7 +144,7 @@ fn over_tcp(
     } else if span.multi.is_none() && log.live().any(|process| process.shm_off) {
         // Without shared memory ranks of one node use the net too.
         Fallback::Unknown
-    } else if perhaps_asked(log) {
+    } else if perhaps_asked(log, context) {
         Fallback::Configured
     } else {
         Fallback::Yes
@@ -154,17 +154,22 @@ fn over_tcp(
 
 /// Whether the log shows the whole choice of TCP, and no process tried anything else before. This is
 /// what NCCL_NET=Socket looks like, which is never printed. From 2.13 to 2.28.3 verbs are tried even then:
-/// without their lines NCCL_IB_DISABLE is set, unless the log shows variables and not that one.
-fn perhaps_asked(log: &NcclLog) -> bool {
+/// without their lines NCCL_IB_DISABLE is set, unless the log shows variables and not that one. Without
+/// devices and NCCL's version, the log may lack the lines that tell.
+fn perhaps_asked(log: &NcclLog, context: &JobContext<'_>) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let minor = |version: &String| version.split('.').nth(1)?.parse::<u32>().ok();
     let minor = log.version.as_ref().and_then(minor);
-    let tries_verbs = minor.is_some_and(|minor| (13..28).contains(&minor));
-    let lines_lack = tries_verbs && any(|p| p.env_shown) && !any(|p| p.ib_tried);
-    processes.any(Process::only_socket_tried)
-        && !lines_lack
-        && !any(|process| process.ib_failed() || process.plugin_failed)
+    let lines_lack = match minor {
+        Some(13..28) => any(|p| p.env_shown) && !any(|p| p.ib_tried),
+        Some(_) => false,
+        None => !any(|p| p.ib_found),
+    };
+    let failed = |process: &Process| process.ib_failed() || process.plugin_failed;
+    let no_plugin =
+        log.failures.contains_key(&Failure::PluginInit) || causes::plugin_lacking(log, context);
+    processes.any(Process::only_socket_tried) && !lines_lack && !no_plugin && !any(failed)
 }
 
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.
@@ -203,7 +208,7 @@ fn tcp_chosen(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Used 
         Some(false) if span.firm || !configured => return NONE,
         _ if configured => Fallback::Configured,
         // NVLink between nodes (MNNVL) carries data instead of the net.
-        Some(true) if perhaps_asked(log) => Fallback::Configured,
+        Some(true) if perhaps_asked(log, context) => Fallback::Configured,
         Some(true) if !log.mnnvl && !log.channels.over.contains_key(&Transport::Mnnvl) => {
             Fallback::Yes
         }

@@ -696,6 +696,7 @@ fn what_was_asked_for() {
         (
             "NCCL_NET=Socket leaves no line: TCP in full view and nothing tried before",
             "n1:10:10 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+             NCCL version 2.12.12+cuda11.6
              n1:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
              n1:10:10 [0] NCCL INFO Using network Socket
              n2:10:10 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>

@@ -134,6 +134,7 @@ impl Process {
             self.ranks_before = std::mem::take(&mut self.ranks);
             self.nets_before.append(&mut self.nets);
             (self.ib_searched, self.joins_hosts) = (false, false);
+            (self.ib_disabled, self.ib_allowed, self.asks_socket) = (false, false, false);
         }
     }
 

@@ -189,9 +189,15 @@ impl NcclLog {
         }
     }
 
-    /// Processes, without those of earlier runs.
+    /// Processes, without those of earlier runs, and without those that are alone in their communicators where
+    /// others are not.
     pub fn live(&self) -> impl Iterator<Item = &Process> {
-        self.processes.values().filter(|process| !process.stale)
+        let wider = self.groups.keys().any(|key| key.nranks > 1);
+        let counts = move |process: &&Process| {
+            let mut ranks = process.ranks.iter();
+            !process.stale && (!wider || ranks.len() == 0 || ranks.any(|(of, _)| *of > 1))
+        };
+        self.processes.values().filter(counts)
     }
 
     /// Nets of the connections of this run, each with and without GPUDirect RDMA.

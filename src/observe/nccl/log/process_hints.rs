@@ -15,7 +15,7 @@ impl NcclLog {
             Failure::OpenDevice => process.ib_tried = true,
             // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
             Failure::PluginInit => {
-                let others = ["OFI", "ofi", "fabric", "tcpx", "FasTrak"];
+                let others = ["OFI", "ofi", "fabric", "efa", "hwloc", "tcpx", "FasTrak"];
                 process.plugin_failed |= others.iter().any(|name| text.contains(name));
             }
             // The job fails: it falls back to nothing.
@@ -105,6 +105,8 @@ impl NcclLog {
                 kind = Some("NCCL_NET");
             }
             "NCCL_SHM_DISABLE" => process.shm_off |= is_set,
+            // Read where verbs are not disabled, before their devices are listed.
+            "NCCL_IB_HCA" => (process.ib_tried, process.ib_searched) = (true, true),
             "FI_PROVIDER" => {
                 process.ofi_asked = true;
                 kind = Some("FI_PROVIDER");

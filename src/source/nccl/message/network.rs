@@ -104,7 +104,11 @@ const PLUGIN: &[Rule] = &[
     ("Plugin name set by env to ", |value| {
         env("NCCL_NET_PLUGIN", value)
     }),
-    ("Failed to find ", |_| Some(Event::Plain)),
+    // Each version of the interface is looked for, then none is left.
+    ("Failed to find ", |names| {
+        let last = names.contains("lower are not supported");
+        last.then(|| failed(names)).unwrap_or(Some(Event::Plain))
+    }),
     ("Could not find:", |names| {
         let first = names.split_ascii_whitespace().next()?;
         no_plugin(first.trim_end_matches(['.', ',']))
