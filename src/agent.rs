@@ -11,7 +11,6 @@ use crate::kernel_log::{self, Update};
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
-use crate::report::metrics::AgentStats;
 use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Followed, News, Sampler};
 use crate::source::kernel_log::follow::Delivery;
@@ -25,7 +24,6 @@ pub use one_shot::sample_once;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 mod cluster;
@@ -91,7 +89,7 @@ pub async fn run(
     let cluster = cluster::Cluster::start(&config, link, seen, stop, &supervisor);
     let known_clock = Arc::new(OnceLock::new());
     tokio::spawn(systemd::notify(report_rx.clone(), supervisor.clone()));
-    let serve = ServeState {
+    let serve = Arc::new(ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
         rendered: Default::default(),
@@ -100,8 +98,11 @@ pub async fn run(
         limits: Limits::default(),
         guard,
         hosts: serve::hosts(&config).await,
-    };
-    publish(&config, listener, serve, stop_rx, &supervisor);
+    });
+    if let Some(path) = &config.agent.textfile {
+        textfile::start(path.clone(), &serve, stop_rx.clone(), &supervisor);
+    }
+    serve::start(listener, serve, stop_rx, &supervisor);
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
     let found = tokio::select! {
@@ -126,21 +127,6 @@ pub async fn run(
     let ended = node.watch(shutdown, wakes, &reports, observer).await;
     node.end(&stop_tx).await;
     ended
-}
-
-/// Serves what is published, and writes it to the textfile where one is wanted.
-fn publish<S: Fn() -> AgentStats + Send + Sync + 'static>(
-    config: &Config,
-    listener: TcpListener,
-    serve: ServeState<S>,
-    stop: watch::Receiver<bool>,
-    supervisor: &Supervisor,
-) {
-    let serve = Arc::new(serve);
-    if let Some(path) = &config.agent.textfile {
-        textfile::start(path.clone(), &serve, stop.clone(), supervisor);
-    }
-    serve::start(listener, serve, stop, supervisor);
 }
 
 /// State is written by a thread of its own: a disk may hang.
@@ -290,7 +276,11 @@ impl AgentLoop {
             }
             let report = match judge {
                 true => self.report(),
-                false => self.resampled(&reports.borrow()),
+                // The same verdict, over newer samples of counters.
+                false => {
+                    let snapshot = self.sampler.snapshot(Some(jiff::Timestamp::now()));
+                    self.evaluator.resample(&reports.borrow(), snapshot)
+                }
             };
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
@@ -319,12 +309,6 @@ impl AgentLoop {
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await;
         self.saver.finish(SHUTDOWN_TIMEOUT);
         tracing::info!("selvage agent stopped");
-    }
-
-    /// The same verdict, over newer samples of counters.
-    fn resampled(&mut self, last: &Report) -> Report {
-        let snapshot = self.sampler.snapshot(Some(jiff::Timestamp::now()));
-        self.evaluator.resample(last, snapshot)
     }
 
     fn report(&mut self) -> Report {

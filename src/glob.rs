@@ -5,7 +5,6 @@ use wildmatch::WildMatch;
 
 /// A pattern over a whole name; every character other than `*` and `?` matches itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Glob(pub String);
 
 impl Glob {

@@ -69,7 +69,6 @@ impl FromStr for Bdf {
 /// Text forms: `0000:19:00.0`; `0000:19:00.0/mlx5_core.sf.2` for a sub-function;
 /// `guid:xxxx:xxxx:xxxx:xxxx` for a software device (rxe, siw); `name:NAME` when nothing else is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
-#[serde(transparent)]
 pub struct DeviceKey(pub String);
 
 impl fmt::Display for DeviceKey {
@@ -109,9 +108,8 @@ impl FromStr for PortKey {
 
 /// Bits a second: the unit of link rates.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct BitsPerSec(pub u64);
 
 impl BitsPerSec {
@@ -140,9 +138,8 @@ impl fmt::Display for BitsPerSec {
 /// Milliseconds on the node's monotonic clock (`CLOCK_MONOTONIC` where live): the only time that
 /// checks use. Wall time is for display.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {

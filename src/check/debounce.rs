@@ -177,9 +177,7 @@ impl Debouncer {
     /// The machine is right as it is now: what is not seen again clears, even where its check can no
     /// longer tell, as what it would go by is forgotten.
     pub fn accept(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.accepted = true;
-        }
+        (self.entries.values_mut()).for_each(|entry| entry.accepted = true);
     }
 
     fn admit(&mut self, new: BTreeMap<Identity, Candidate>, now: Millis) {
@@ -262,11 +260,8 @@ impl Known {
             }
             (Progress::Raised { at, gone }, Sight::Absent) => {
                 let held = settings.hold.duration().saturating_sub(now.since(*at));
-                Some(
-                    self.clear_after(settings)
-                        .saturating_sub((*gone)?)
-                        .max(held),
-                )
+                let left = self.clear_after(settings).saturating_sub((*gone)?);
+                Some(left.max(held))
             }
             _ => None,
         }

@@ -83,13 +83,8 @@ fn pods(context: &Context<'_>, jobs: &Jobs) -> Vec<Candidate> {
     let no_rdma = (jobs.no_rdma.iter()).filter(|pod| said.may_of(&pod.subject));
     let no_rdma = no_rdma.map(|pod| {
         let of_pod = ("pod", &pod.subject);
-        let found = about(
-            nccl_pods::REASON,
-            of_pod,
-            &pod.message,
-            &pod.remedy,
-            pod.gpus,
-        );
+        let reason = nccl_pods::REASON;
+        let found = about(reason, of_pod, &pod.message, &pod.remedy, pod.gpus);
         found.with("resource", pod.resource.as_str())
     });
     let mut found: Vec<Candidate> = no_rdma.collect();

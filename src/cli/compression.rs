@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-const GZIP: &[u8] = b"\x1f\x8b";
+pub(super) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// First bytes of each format, and the program that decompresses it to standard output.
 const FORMATS: &[(&[u8], &str)] = &[
@@ -20,9 +20,4 @@ pub(super) fn refusal(start: &[u8], path: &Path, command: &str) -> Option<String
     let path = path.display();
     let hint = format!("is compressed; decompress it first: {cat} {path} | selvage {command}");
     Some(hint.replace(&format!("{cat} -"), cat))
-}
-
-/// Whether input that begins with these bytes is compressed by gzip.
-pub(super) fn is_gzip(start: &[u8]) -> bool {
-    start.starts_with(GZIP)
 }

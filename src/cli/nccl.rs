@@ -2,7 +2,7 @@
 
 use super::args::ArgInputs;
 use super::complain;
-use super::compression::{is_gzip, refusal};
+use super::compression::{GZIP, refusal};
 use super::run::{Ended, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
@@ -72,7 +72,7 @@ pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<
     let mut input = open(path)?;
     let name = path.display();
     let start = input.fill_buf()?;
-    if is_gzip(start) {
+    if start.starts_with(GZIP) {
         return scan(MultiGzDecoder::new(input), path, each);
     }
     if let Some(why) = refusal(start, path, "nccl") {

@@ -11,12 +11,10 @@ use crate::observe::rdma::RdmaDevice;
 use crate::readiness;
 use crate::report::text::Style;
 use crate::report::{self, State};
-use crate::source::container::{
-    cufile, environment, interfaces, libraries, limits, master, nodes, referenced_files, shm,
-};
+use crate::source::container::{cufile, environment, interfaces, libraries, limits, master, nodes};
 use crate::source::{gpudirect, infiniband};
 use crate::units::Span;
-use bounded::{Deadline, Missing, Pending, start};
+use bounded::{Deadline, Missing, start};
 use clap::builder::{FalseyValueParser, Resettable};
 use clap::{Args, Command};
 use std::ffi::OsString;
@@ -107,12 +105,17 @@ fn gather(settings: &PreflightSettings, mut environment: Environment) -> Contain
     let host = Host::new(&settings.root);
     let files = Deadline::after(settings.timeout);
     let network = Deadline::after(settings.timeout + GRACE);
-    let master = probe_master(&host, &environment, settings.timeout);
+    let asked = master_to_ask(&environment).filter(|_| host.is_live());
+    let master = asked.map(|(name, port)| {
+        let (name, timeout) = (name.to_string(), settings.timeout);
+        let probe = move |_: &Host| master::probe(&name, port, timeout);
+        start("master", &host, probe)
+    });
     let rdma = start("rdma", &host, infiniband::enumerate);
     let interfaces = start("interfaces", &host, interfaces::read);
     let links = start("links", &host, interfaces::links);
-    let privileges = start("limits", &host, limits::read);
-    let shm = start("shm", &host, shm::read);
+    let privileges = start("limits", &host, limits::privileges);
+    let shm = start("shm", &host, limits::shared_memory);
     let gpus = start("gpus", &host, nodes::gpus);
     let gpudirect = start("gpudirect", &host, gpudirect::read);
     add_nccl_files(&host, &mut environment, settings.timeout);
@@ -120,7 +123,7 @@ fn gather(settings: &PreflightSettings, mut environment: Environment) -> Contain
     let storage = start("gds", &host, move |host| cufile::read(host, &own));
     let own = environment.clone();
     let referenced_files = start("referenced", &host, move |host| {
-        referenced_files::read(host, &own, FILES)
+        environment::referenced_files(host, &own, FILES)
     });
     let own = environment.clone();
     let libraries = start("libraries", &host, move |host| {
@@ -196,16 +199,4 @@ fn open(
         deadline.wait(&pending).unwrap_or_else(missing)
     });
     seen.collect()
-}
-
-/// Resolves and contacts the master; `None` for a directory tree, or without a master.
-fn probe_master(
-    host: &Host,
-    environment: &Environment,
-    timeout: Duration,
-) -> Option<Pending<MasterFacts>> {
-    let (name, port) = master_to_ask(environment).filter(|_| host.is_live())?;
-    let name = name.to_string();
-    let probe = move |_: &Host| master::probe(&name, port, timeout);
-    Some(start("master", host, probe))
 }

@@ -39,11 +39,8 @@ fn add(command: Command, settings: impl Iterator<Item = &'static Setting>) -> Co
         .action(ArgAction::Append)
         .help("Any setting of `selvage config`: --set policy.expect.rails=8");
     let args = settings.filter_map(|setting| Some(arg(setting, setting.flag.as_deref()?)));
-    command
-        .next_help_heading("Settings")
-        .arg(config)
-        .arg(set)
-        .args(args)
+    let command = command.next_help_heading("Settings").arg(config);
+    command.arg(set).args(args)
 }
 
 fn arg(setting: &'static Setting, flag: &'static str) -> Arg {

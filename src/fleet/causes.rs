@@ -82,9 +82,7 @@ fn shared(nodes: &[&FleetNode]) -> Option<SharedCause> {
             count(value.or_default());
         }
         let of_node: BTreeSet<_> = node.attributes.iter().map(|of| of.kind).collect();
-        for kind in of_node {
-            count(kinds.entry(kind).or_default());
-        }
+        (of_node.into_iter()).for_each(|kind| count(kinds.entry(kind).or_default()));
     }
     let stands_out = |((kind, value), (faulty, of)): (&(&'static str, &str), &Tally)| {
         let all = kinds.get(kind)?;

@@ -35,10 +35,8 @@ pub async fn ask(targets: &[String]) -> Vec<FleetNode> {
         let report = report(target).await;
         report.map_or_else(|why| silent(target, &why), row)
     });
-    futures::stream::iter(rows)
-        .buffer_unordered(AT_ONCE)
-        .collect()
-        .await
+    let rows = futures::stream::iter(rows).buffer_unordered(AT_ONCE);
+    rows.collect().await
 }
 
 async fn report(target: &str) -> Result<AgentReport, String> {

@@ -229,9 +229,7 @@ impl LogFiles {
                 ..Container::default()
             };
             let lines = text.split(|byte| *byte == b'\n');
-            for line in lines.filter(|line| !line.is_empty()) {
-                registry.line(&job, line);
-            }
+            (lines.filter(|line| !line.is_empty())).for_each(|line| registry.line(&job, line));
         }
         dir.heard = Some(self.now);
         dir.files = batch.stats.containers;

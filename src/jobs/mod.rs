@@ -2,7 +2,6 @@
 //! what pods ask for.
 
 mod log_files;
-mod persist;
 mod pod_log_reader;
 pub mod registry;
 mod sidecar_record;

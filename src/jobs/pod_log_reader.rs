@@ -2,9 +2,9 @@
 //! log files.
 
 use super::log_files::{LogFiles, add};
-use super::registry::{JobChange, PodLookup, Registry, tenant};
-use super::{Inputs, JobUpdate, persist};
-use crate::check::job_verdicts::{Jobs, LogReading, PodLimits};
+use super::registry::{JobChange, PodLookup, Registry, SavedVerdict, tenant};
+use super::{Inputs, JobUpdate};
+use crate::check::job_verdicts::{Jobs, LogReading, Outcomes, PodLimits};
 use crate::check::nccl_jobs::FairShare;
 use crate::clock::Clock;
 use crate::cluster::pods::Health;
@@ -14,9 +14,11 @@ use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::Reading;
 use crate::sampler::Followed;
-use crate::source::pod_logs::{Follower, Options, PollStats};
+use crate::source::pod_logs::{Follower, LogMarks, Options, PollStats};
+use crate::state::{Saver, StateDir};
 use crate::supervise;
 use crate::units::Millis;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -115,7 +117,7 @@ impl LogReader {
         options.containers = options.containers.max(config.nccl.containers);
         let mut registry = Registry::new(config.nccl.containers, config.nccl.memory().0);
         registry.at(inputs.clock.now(), None);
-        options.resume = persist::load(&inputs.state, &mut registry);
+        options.resume = load(&inputs.state, &mut registry);
         LogReader {
             follower: config.nccl.logs.then(|| Follower::new(options)),
             files,
@@ -163,7 +165,7 @@ impl LogReader {
             self.unsaved = false;
             let read = self.follower.as_ref().map(Follower::state);
             let read = read.unwrap_or_default();
-            persist::save(&self.inputs.saver, &self.registry, read);
+            save(&self.inputs.saver, &self.registry, read);
         }
         let due = self.published.is_none() || now.since(self.published_at) >= PUBLISH;
         if !changed && !due {
@@ -327,6 +329,45 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         files: None,
         jobs,
     }
+}
+
+/// State kept over a restart of the agent: how far logs were read, and the verdicts so far. The lines that
+/// NCCL prints at its start may be rotated away by then.
+const FILE: &str = "jobs.json";
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct SavedJobs {
+    version: u32,
+    read: LogMarks,
+    verdicts: Vec<SavedVerdict>,
+    outcomes: Outcomes,
+}
+
+/// Restores the registry; returns the follower's place.
+fn load(state: &StateDir, registry: &mut Registry) -> Option<LogMarks> {
+    let saved: SavedJobs = state.read(FILE)?;
+    if saved.version != VERSION {
+        tracing::warn!(
+            file = FILE,
+            version = saved.version,
+            "state file of another version ignored"
+        );
+        return None;
+    }
+    registry.restore(saved.verdicts, saved.outcomes);
+    Some(saved.read)
+}
+
+/// Hands both over to be written. A failure costs memory over a restart, nothing else.
+fn save(saver: &Saver, registry: &Registry, read: LogMarks) {
+    let saved = SavedJobs {
+        version: VERSION,
+        read,
+        verdicts: registry.save(),
+        outcomes: registry.outcomes.clone(),
+    };
+    saver.put(FILE, &saved);
 }
 
 #[cfg(test)]

@@ -83,9 +83,7 @@ pub fn to_keep(memory: &BTreeMap<DeviceKey, SeenFabric>) -> BTreeMap<DeviceKey, 
     for seen in memory.values_mut() {
         seen.last_seen = Millis(0);
         let routes = seen.routes.values_mut();
-        for (_, at) in routes.chain(seen.maybe_routes.values_mut()) {
-            *at = round(*at);
-        }
+        (routes.chain(seen.maybe_routes.values_mut())).for_each(|(_, at)| *at = round(*at));
     }
     memory
 }

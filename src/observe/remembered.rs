@@ -123,9 +123,7 @@ impl Remembered {
     pub fn to_keep(&self) -> Remembered {
         let mut kept = self.clone();
         kept.parts.retain(|_, part| !part.best.is_empty());
-        for part in kept.parts.values_mut() {
-            part.standing.clear();
-        }
+        (kept.parts.values_mut()).for_each(|part| part.standing.clear());
         kept
     }
 }

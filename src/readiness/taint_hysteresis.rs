@@ -52,11 +52,8 @@ pub fn least_wait<'a>(deciding: impl Iterator<Item = (&'a str, Option<u64>)> + C
         let parts = deciding.clone().filter(|(part, _)| is_about(key, part));
         parts.filter_map(|(_, seconds)| seconds).max()
     };
-    let least = deciding
-        .clone()
-        .map(|found| of_part(found).unwrap_or(0))
-        .min();
-    Duration::from_secs(least.unwrap_or(0))
+    let waits = deciding.clone().map(|found| of_part(found).unwrap_or(0));
+    Duration::from_secs(waits.min().unwrap_or(0))
 }
 
 /// Follows the verdict over time.

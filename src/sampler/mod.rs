@@ -324,9 +324,7 @@ impl Sampler {
             };
             // Of other devices it is another read.
             let renew = source.scope == Scope::Inventoried && !same_inventory;
-            for name in names {
-                self.add(source, name, renew);
-            }
+            (names.into_iter()).for_each(|name| self.add(source, name, renew));
         }
         // A new subject still looks for what the one before missed.
         for subject in doubted {

@@ -272,12 +272,8 @@ impl Machine {
             // A bridge is what is above something: anything will do.
             let _ = place(&mut spec, &format!("{path}/00:00.0"));
         }
-        for group in &self.gpus {
-            self.add_gpus(&mut spec, group);
-        }
-        for group in &self.nics {
-            self.add_nics(&mut spec, group);
-        }
+        (self.gpus.iter()).for_each(|group| self.add_gpus(&mut spec, group));
+        (self.nics.iter()).for_each(|group| self.add_nics(&mut spec, group));
         let modules = (self.modules.iter()).filter_map(|name| CATALOGUE.modules.get(name));
         spec.modules.extend(modules.flatten().cloned());
         spec.nvidia.clone_from(&self.nvidia);
@@ -285,12 +281,8 @@ impl Machine {
             spec.memory_peers = Some(vec!["nv_mem".into()]);
         }
         spec.nvidia_fs = spec.has_module("nvidia_fs").then_some(0);
-        for name in &self.down {
-            set_link_down(&mut spec, name, true);
-        }
-        for name in &self.uncabled {
-            set_link_down(&mut spec, name, false);
-        }
+        (self.down.iter()).for_each(|name| set_link_down(&mut spec, name, true));
+        (self.uncabled.iter()).for_each(|name| set_link_down(&mut spec, name, false));
         for name in &self.restricted {
             let port = spec.port_mut(name).and_then(|port| port.pma.as_mut());
             for attr in port.into_iter().flat_map(BTreeMap::values_mut) {

@@ -1,8 +1,7 @@
 //! Whatever a file holds, no parser panics.
 
 use super::{
-    gids, gpudirect, identity, link_text, modules, nvidia_fs, parse, pci_text, routes, topology,
-    tree,
+    gids, gpudirect, identity, link_text, modules, nvidia, parse, pci_text, routes, topology, tree,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -38,7 +37,7 @@ proptest! {
         let _ = gids::parse_gid(&text);
         let _ = gpudirect::iommu_words(&text);
         let _ = modules::parse(&text);
-        let _ = nvidia_fs::parse_errors(&text);
+        let _ = nvidia::parse_errors(&text);
         let _ = routes::parse_v4(&text);
         let _ = routes::parse_v6(&text);
         let _ = parse::uevent(&text, "DRIVER");

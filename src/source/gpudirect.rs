@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::reading::Reading;
 use crate::source::infiniband::pci_function_dir;
-use crate::source::{identity, machine, modules, nvidia, nvidia_fs, parse, rdma_port, tree};
+use crate::source::{identity, machine, modules, nvidia, parse, rdma_port, tree};
 use std::collections::BTreeMap;
 
 /// Kernel parameters about the IOMMU.
@@ -30,7 +30,7 @@ pub fn read(host: &Host) -> GpuDirectFacts {
             .map(|names| names.into_iter().take(MAX).collect()),
         iommu_active: tree::list(host, "sys/class/iommu").map(|names| !names.is_empty()),
         iommu_cmdline: iommu_words(cmdline.value().map_or("", String::as_str)),
-        nvidia_fs: nvidia_fs::read(host),
+        nvidia_fs: nvidia::filesystem(host),
         efa_p2p: efa_p2p(host),
         ofed_version: parse::word(host, modules::module_dir("mlx5_core").join("version")),
     }

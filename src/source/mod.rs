@@ -25,7 +25,6 @@ pub mod nccl;
 pub mod netdev;
 pub mod netlink;
 pub mod nvidia;
-pub mod nvidia_fs;
 pub mod ovs;
 pub mod parse;
 pub mod pci;

@@ -199,9 +199,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
         let (devices, exclusive) = match self.view.devices() {
             Ok(answers) => answers,
             Err(unknown) => {
-                for pod in pods.values_mut() {
-                    pod.qps = PodQps::Unknown(unknown.clone());
-                }
+                (pods.values_mut()).for_each(|pod| pod.qps = PodQps::Unknown(unknown.clone()));
                 self.listing = None;
                 return NodeRdma {
                     unknown: Some(unknown),

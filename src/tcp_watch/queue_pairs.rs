@@ -68,9 +68,7 @@ impl Listing {
         for device in devices.iter().filter(|device| device.has_users()) {
             match view.queue_pairs(device) {
                 Ok(qps) => {
-                    for qp in qps {
-                        listing.add(host, &mut pods, device, &qp);
-                    }
+                    (qps.into_iter()).for_each(|qp| listing.add(host, &mut pods, device, &qp));
                 }
                 Err(why) => listing.failed = Some(format!("{}: {why}", device.name)),
             }

@@ -43,10 +43,7 @@ pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
         })
     });
     // The first of the widest.
-    hangs.reduce(|widest, hang| match hang.nranks > widest.nranks {
-        true => hang,
-        false => widest,
-    })
+    hangs.rev().max_by_key(|hang| hang.nranks)
 }
 
 /// Whether any init completed. `None` if the log shows neither its end nor a failure.

@@ -39,10 +39,8 @@ impl History {
             self.ethtool_at.insert(name.clone(), facts.at);
             let tracks = self.netdevs.entry(name.clone()).or_default();
             for (stat, value) in &stats.counts {
-                tracks
-                    .entry(stat.clone())
-                    .or_default()
-                    .push(facts.at, *value);
+                let track = tracks.entry(stat.clone()).or_default();
+                track.push(facts.at, *value);
             }
         }
         self.ethtool_at

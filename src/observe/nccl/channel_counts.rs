@@ -162,25 +162,15 @@ impl ChannelCounts {
 
     /// Adds other counts.
     pub fn merge(&mut self, other: &ChannelCounts) {
-        for (over, count) in &other.over {
-            *self.over.entry(*over).or_default() += count;
-        }
-        for nic in &other.nics {
-            self.nic(*nic);
-        }
+        (other.over.iter()).for_each(|(over, count)| *self.over.entry(*over).or_default() += count);
+        other.nics.iter().for_each(|nic| self.nic(*nic));
         self.same_device |= other.same_device;
         self.moved |= other.moved;
         self.own_numbers |= other.own_numbers;
-        for (rank, device) in &other.devices {
-            self.device(*rank, *device);
-        }
+        (other.devices.iter()).for_each(|(rank, device)| self.device(*rank, *device));
         self.mixed |= other.mixed;
-        for (rank, place) in &other.places {
-            self.place(*rank, *place);
-        }
-        for hop in &other.hops {
-            self.hop(*hop);
-        }
+        (other.places.iter()).for_each(|(rank, place)| self.place(*rank, *place));
+        other.hops.iter().for_each(|hop| self.hop(*hop));
         self.more |= other.more;
         if self.rings.is_empty() {
             self.rings.clone_from(&other.rings);

@@ -266,10 +266,8 @@ impl NcclLog {
         if self.device_errors.len() >= MAX_DEVICES && !self.device_errors.contains_key(device) {
             return;
         }
-        let errors = self
-            .device_errors
-            .entry(start(device, 64).into())
-            .or_default();
+        let name = start(device, 64).into();
+        let errors = self.device_errors.entry(name).or_default();
         errors.lines += 1;
         if errors.first.is_empty() {
             errors.first = start(text, EVIDENCE_BYTES).into();

@@ -63,11 +63,8 @@ pub(super) fn refusal(tokens: bool, certificates: bool) -> Answer {
         (false, _) => return plain(StatusCode::FORBIDDEN, "a client certificate is required\n"),
     };
     let response = plain(StatusCode::UNAUTHORIZED, text);
-    with(
-        response,
-        header::WWW_AUTHENTICATE,
-        r#"Bearer realm="selvage""#,
-    )
+    let scheme = r#"Bearer realm="selvage""#;
+    with(response, header::WWW_AUTHENTICATE, scheme)
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! How metrics are sent: in the text format or, where it is asked for, as OpenMetrics 1.0; compressed
-//! where the scraper takes gzip.
+//! How metrics are sent: in the text format, compressed where the scraper takes gzip.
 
 use super::{Answer, respond, with};
 use crate::report::catalogue::Detail;
@@ -7,7 +6,7 @@ use crate::report::{ClusterStatus, Report, metrics};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::StatusCode;
-use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::header::{self, HeaderMap};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,19 +39,12 @@ impl Rendered {
 /// Content type of the Prometheus text format.
 pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-const OPENMETRICS: &str = "application/openmetrics-text";
-const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The answer to a scrape, of metrics in the text format.
 pub fn answer(text: String, asked: &HeaderMap) -> Answer {
-    let (kind, text) = match accepts(asked, header::ACCEPT, OPENMETRICS) {
-        true => (OPENMETRICS_TYPE, openmetrics(&text)),
-        false => (METRICS_TYPE, text),
-    };
-    let packed = accepts(asked, header::ACCEPT_ENCODING, "gzip").then(|| gzip(text.as_bytes()));
+    let packed = accepts_gzip(asked).then(|| gzip(text.as_bytes()));
     let answer = |body| {
-        let answer = respond(StatusCode::OK, kind, body);
-        with(answer, header::VARY, "accept, accept-encoding")
+        let answer = respond(StatusCode::OK, METRICS_TYPE, body);
+        with(answer, header::VARY, "accept-encoding")
     };
     match packed {
         Some(Ok(packed)) => with(answer(packed.into()), header::CONTENT_ENCODING, "gzip"),
@@ -60,9 +52,9 @@ pub fn answer(text: String, asked: &HeaderMap) -> Answer {
     }
 }
 
-/// Whether a header lists a value, and not with a weight of 0.
-fn accepts(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
-    let lines = headers.get_all(name).into_iter();
+/// Whether the scraper takes gzip: it is listed, and not with a weight of 0.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::ACCEPT_ENCODING).into_iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
     let mut items = lines.flat_map(|line| line.split(','));
     items.any(|item| {
@@ -72,7 +64,7 @@ fn accepts(headers: &HeaderMap, name: HeaderName, value: &str) -> bool {
             matches!(weight, Some(Ok(0.0)))
         };
         let name = parts.next();
-        name.is_some_and(|of| of.eq_ignore_ascii_case(value)) && !parts.any(refused)
+        name.is_some_and(|of| of.eq_ignore_ascii_case("gzip")) && !parts.any(refused)
     })
 }
 
@@ -82,27 +74,6 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     packer.finish()
 }
 
-/// The text format as OpenMetrics: a counter's family is named without `_total`, quotes in help texts
-/// are escaped, and the end is marked.
-fn openmetrics(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 16);
-    for line in text.lines() {
-        let described = ["# HELP ", "# TYPE "]
-            .into_iter()
-            .find_map(|what| Some((what, line.strip_prefix(what)?.split_once(' ')?)));
-        match described {
-            Some((what, (name, rest))) => {
-                let name = name.strip_suffix("_total").unwrap_or(name);
-                out.extend([what, name, " ", &rest.replace('"', "\\\"")]);
-            }
-            None => out.push_str(line),
-        }
-        out.push('\n');
-    }
-    out.push_str("# EOF\n");
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,47 +81,35 @@ mod tests {
     use crate::report::testing;
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;
+    use hyper::header::HeaderName;
     use std::io::Read;
 
     const TEXT: &str = "# HELP a_total Said \"a\".\n# TYPE a_total counter\na_total{x=\"1\"} 3\n\
                         # HELP b Two.\n# TYPE b gauge\nb 0.5\n";
 
-    fn asked(accept: &str, encoding: &str) -> HeaderMap {
+    fn asked(encoding: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (name, value) in [
-            (header::ACCEPT, accept),
-            (header::ACCEPT_ENCODING, encoding),
-        ] {
-            if !value.is_empty() {
-                headers.insert(name, value.parse().unwrap());
-            }
+        if !encoding.is_empty() {
+            headers.insert(header::ACCEPT_ENCODING, encoding.parse().unwrap());
         }
         headers
     }
 
     #[test]
     fn what_scrapers_ask_for() {
-        // As Prometheus 2.42 and 3 ask.
-        let v2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        for (accept, encoding, open, packed) in [
-            ("", "", false, false),
-            ("*/*", "identity", false, false),
-            (v2, "gzip", true, true),
-            ("text/plain", "deflate, GZIP;q=0.5", false, true),
-            (
-                "text/html, application/openmetrics-text;q=0",
-                "gzip;q=0",
-                false,
-                false,
-            ),
-            ("application/openmetrics-texts", "gzipped", false, false),
+        for (encoding, packed) in [
+            ("", false),
+            ("identity", false),
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("gzipped", false),
         ] {
-            let response = answer(TEXT.into(), &asked(accept, encoding));
+            let response = answer(TEXT.into(), &asked(encoding));
             let is = |name: HeaderName, value: &str| {
                 response.headers().get(name).is_some_and(|is| is == value)
             };
-            assert_eq!(is(header::CONTENT_TYPE, OPENMETRICS_TYPE), open, "{accept}");
-            assert_eq!(is(header::CONTENT_TYPE, METRICS_TYPE), !open, "{accept}");
+            assert!(is(header::CONTENT_TYPE, METRICS_TYPE), "{encoding}");
             assert_eq!(is(header::CONTENT_ENCODING, "gzip"), packed, "{encoding}");
         }
     }
@@ -183,21 +142,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_packed_is_what_was_said() {
-        let response = answer(TEXT.into(), &asked("", "gzip"));
+        let response = answer(TEXT.into(), &asked("gzip"));
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let mut text = String::new();
         GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
         assert_eq!(text, TEXT);
-    }
-
-    #[test]
-    fn the_text_format_as_openmetrics() {
-        assert_eq!(
-            openmetrics(TEXT),
-            "# HELP a Said \\\"a\\\".\n# TYPE a counter\na_total{x=\"1\"} 3\n\
-             # HELP b Two.\n# TYPE b gauge\nb 0.5\n# EOF\n"
-        );
-        assert_eq!(openmetrics(""), "# EOF\n");
     }
 
     /// The names alone say which families are counters.

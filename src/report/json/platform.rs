@@ -81,9 +81,7 @@ fn functions(report: &Report) -> BTreeMap<String, SriovJson> {
         let count = u32::try_from(links.states.len()).unwrap_or(u32::MAX);
         of.enabled = of.enabled.max(count);
         let states = of.link_states.insert(BTreeMap::new());
-        for state in links.states.values() {
-            *states.entry(*state).or_default() += 1;
-        }
+        (links.states.values()).for_each(|state| *states.entry(*state).or_default() += 1);
         of.link_disabled = links.in_state(VfLink::Disable).collect();
     }
     all

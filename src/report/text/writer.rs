@@ -70,12 +70,14 @@ impl Page {
         for line in parts.evidence {
             self.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
         }
-        for note in parts.notes {
-            self.wrapped("  note: ", 8, note);
-        }
-        for remedy in parts.remedies {
-            self.wrapped("  -> ", 5, remedy);
-        }
+        parts
+            .notes
+            .iter()
+            .for_each(|note| self.wrapped("  note: ", 8, note));
+        parts
+            .remedies
+            .iter()
+            .for_each(|remedy| self.wrapped("  -> ", 5, remedy));
     }
 
     /// A table under bold heads, its columns two spaces apart; `shown` may colour a cell, by its column.

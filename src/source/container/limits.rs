@@ -1,14 +1,15 @@
-//! What decides whether this process may pin memory: `/proc/self/limits`, `/proc/self/status`,
+//! How much memory this process may pin and share: `/dev/shm`, `/proc/self/limits`, `/proc/self/status`,
 //! `/proc/self/uid_map` and `/proc/meminfo`. Containers and saved trees may have only parts of these
 //! files, so every field is read alone.
 
 use crate::host::Host;
-use crate::observe::container::Privileges;
+use crate::observe::container::{Privileges, SharedMemory};
 use crate::observe::reading::Reading;
 use crate::source::tree;
+use std::path::Path;
 
 /// Reads all privileges of this process.
-pub(crate) fn read(host: &Host) -> Privileges {
+pub(crate) fn privileges(host: &Host) -> Privileges {
     let status = tree::read_text(host, "proc/self/status");
     let hex = |text: &str| u64::from_str_radix(text.trim(), 16).ok();
     let mask = |name| status.clone().and_then(|text| field(&text, name, hex));
@@ -50,6 +51,33 @@ fn field<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Re
     Reading::parsed(parse(rest).ok_or_else(odd))
 }
 
+/// File of a directory tree that records the size and free space of `/dev/shm`: `SIZE FREE`, in bytes.
+const SHM: &str = "selvage/shm";
+
+/// Size and free space of `/dev/shm` (shm_overview(7)); not observable in a directory tree that did not record them.
+pub(crate) fn shared_memory(host: &Host) -> Reading<SharedMemory> {
+    if !host.is_live() {
+        let text = tree::read_text(host, SHM);
+        let recorded = text.value().and_then(|text| shm_sizes(text));
+        return recorded.map_or(Reading::NotObservable, Reading::Value);
+    }
+    match nix::sys::statvfs::statvfs(&host.path("dev/shm")) {
+        Ok(fs) => Reading::Value(SharedMemory {
+            size: fs.blocks().saturating_mul(fs.fragment_size()),
+            free: fs.blocks_available().saturating_mul(fs.fragment_size()),
+        }),
+        Err(errno) => tree::classify(&errno.into(), Path::new("/dev/shm")),
+    }
+}
+
+fn shm_sizes(text: &str) -> Option<SharedMemory> {
+    let (size, free) = text.split_once(' ')?;
+    Some(SharedMemory {
+        size: size.parse().ok()?,
+        free: free.trim().parse().ok()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,16 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn privileges() {
+    fn privileges_by_line() {
         let tree = TestTree::bare();
-        assert_eq!(read(&tree.host()), Privileges::default());
+        assert_eq!(privileges(&tree.host()), Privileges::default());
         tree.file(
             "proc/self/status",
             "Name:\tselvage\nUid:\t1000\t1001\t1000\t1000\nCapEff:\t0000000000004000\nCapBnd:\t00000000a80425fb",
         );
         tree.file("proc/self/uid_map", "         0          0 4294967295");
         tree.file("proc/meminfo", "MemTotal:       16 kB\nMemFree: 1 kB");
-        let got = read(&tree.host());
+        let got = privileges(&tree.host());
         assert_eq!(got.effective, Reading::Value(1 << 14));
         assert_eq!(got.bounding, Reading::Value(0xa804_25fb));
         assert_eq!(got.uid, Reading::Value(1001));
@@ -97,11 +125,26 @@ mod tests {
         tree.file("proc/self/uid_map", "0 100000 65536");
         tree.file("proc/meminfo", "MemTotal: many kB");
         tree.file("proc/self/status", "Uid:\tx\nCapEff:\tzz");
-        let got = read(&tree.host());
+        let got = privileges(&tree.host());
         assert_eq!(got.first_user_namespace, Reading::Value(false));
         assert!(matches!(got.effective, Reading::Failed(_)));
         assert!(matches!(got.uid, Reading::Failed(_)));
         assert!(matches!(got.memory, Reading::Failed(_)));
         assert_eq!(got.bounding, Reading::Absent);
+    }
+
+    #[test]
+    fn shared_memory_recorded_and_live() {
+        let tree = TestTree::bare();
+        assert_eq!(shared_memory(&tree.host()), Reading::NotObservable);
+        tree.file(SHM, "67108864 1000");
+        let got = shared_memory(&tree.host()).value().copied().unwrap();
+        assert_eq!((got.size, got.free), (64 << 20, 1000));
+        tree.file(SHM, "much");
+        assert_eq!(shared_memory(&tree.host()), Reading::NotObservable);
+        let live = Host::new("/");
+        if live.is_live() {
+            assert!(shared_memory(&live).value().is_some_and(|shm| shm.size > 0));
+        }
     }
 }

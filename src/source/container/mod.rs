@@ -8,7 +8,5 @@ pub mod libraries;
 pub(crate) mod limits;
 pub(crate) mod master;
 pub(crate) mod nodes;
-pub(crate) mod referenced_files;
-pub(crate) mod shm;
 #[cfg(test)]
 mod testing;

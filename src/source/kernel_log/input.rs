@@ -180,10 +180,8 @@ impl GrowingFile {
         let before = usize::from(self.offset > 0 && !self.skipping);
         let mut chunk = vec![0; before + FILE_LINE_LIMIT];
         let read = (self.file).read_at(&mut chunk, self.offset - before as u64)?;
-        let (end, chunk) = chunk
-            .get(..read)
-            .unwrap_or_default()
-            .split_at(before.min(read));
+        let chunk = chunk.get(..read).unwrap_or_default();
+        let (end, chunk) = chunk.split_at(before.min(read));
         if end.iter().any(|byte| *byte != b'\n') {
             self.rewritten = true;
             return Ok(false);

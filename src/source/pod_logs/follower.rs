@@ -56,18 +56,14 @@ impl Follower {
         self.tools.stats = PollStats::default();
         let (logs, tools) = (&mut self.logs, &mut self.tools);
         self.tree.look(logs, tools, sink);
-        for log in logs.values_mut() {
-            log.turn(tools, sink);
-        }
+        logs.values_mut().for_each(|log| log.turn(tools, sink));
         self.catch_up(sink);
         self.conclude(sink)
     }
 
     /// Hands over what is left, a last line without a newline too: the writers have ended.
     pub fn finish(&mut self, sink: &mut dyn Sink) {
-        for log in self.logs.values_mut() {
-            log.finish(&mut self.tools, sink);
-        }
+        (self.logs.values_mut()).for_each(|log| log.finish(&mut self.tools, sink));
     }
 
     /// Reads the logs that lag behind, in turn, from where the last poll stopped, up to the limit:

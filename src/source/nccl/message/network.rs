@@ -106,8 +106,10 @@ const PLUGIN: &[Rule] = &[
     }),
     // Each version of the interface is looked for, then none is left.
     ("Failed to find ", |names| {
-        let last = names.contains("lower are not supported");
-        last.then(|| failed(names)).unwrap_or(Some(Event::Plain))
+        match names.contains("lower are not") {
+            true => failed(names),
+            false => Some(Event::Plain),
+        }
     }),
     ("Could not find:", |names| {
         let first = names.split_ascii_whitespace().next()?;
