@@ -49,36 +49,48 @@ pub fn encode(
     stats: &AgentStats,
     detail: Detail,
 ) -> String {
-    encode_report(report, cluster, detail) + &encode_scrape(report, stats, detail)
+    let mut out = Exposition::new(detail);
+    of_report(&mut out, report, cluster);
+    of_scrape(&mut out, report, stats);
+    out.into_text()
 }
 
 /// The part that is the same until there is another report.
 pub fn encode_report(report: &Report, cluster: Option<&ClusterStatus>, detail: Detail) -> String {
     let mut out = Exposition::new(detail);
-    verdict(&mut out, report);
-    findings(&mut out, report);
-    platform(&mut out, report);
-    let ports = port_view::ports(report);
-    port::families(&mut out, report, &ports);
-    pfc::families(&mut out, report);
-    pci(&mut out, report, &ports);
-    kernel_log(&mut out, report);
-    gpudirect(&mut out, report);
-    sources(&mut out, report);
-    nccl::families(&mut out, &report.jobs);
-    if let Some(status) = cluster {
-        self::cluster(&mut out, status);
-    }
+    of_report(&mut out, report, cluster);
     out.into_text()
 }
 
-/// The part that changes with every scrape: the age of the report and the agent's own process.
+/// The part that changes with every scrape.
 pub fn encode_scrape(report: &Report, stats: &AgentStats, detail: Detail) -> String {
     let mut out = Exposition::new(detail);
+    of_scrape(&mut out, report, stats);
+    out.into_text()
+}
+
+fn of_report(out: &mut Exposition, report: &Report, cluster: Option<&ClusterStatus>) {
+    verdict(out, report);
+    findings(out, report);
+    platform(out, report);
+    let ports = port_view::ports(report);
+    port::families(out, report, &ports);
+    pfc::families(out, report);
+    pci(out, report, &ports);
+    kernel_log(out, report);
+    gpudirect(out, report);
+    sources(out, report);
+    nccl::families(out, &report.jobs);
+    if let Some(status) = cluster {
+        self::cluster(out, status);
+    }
+}
+
+/// The age of the report and the agent's own process.
+fn of_scrape(out: &mut Exposition, report: &Report, stats: &AgentStats) {
     let age = stats.now.map(|now| now.since(report.snapshot.at));
     series! { out "selvage_report_age_seconds" [] age.map(|age| age.as_secs_f64()); }
-    agent(&mut out, stats);
-    out.into_text()
+    agent(out, stats);
 }
 
 /// The agent's own process.
