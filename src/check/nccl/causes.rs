@@ -79,7 +79,7 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -
     // It looks for devices only where verbs are not disabled (`ncclIbInit` in src/transport/net_ib.cc). NVIDIA's
     // plugin always does: lines in view must show that there is none.
     let own = |p: &Process| (p.begun || p.no_plugin) && p.ib_searched && !p.ib_plugin;
-    let allowed = any(|p| p.ib_allowed) || log.live().any(own);
+    let allowed = any(|p| p.ib_allowed) || any(own);
     let verbs_off = any(|p| p.ib_disabled) || asked && !allowed;
     let all = [
         (sockets, Failure::NetSocket),

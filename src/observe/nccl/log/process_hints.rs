@@ -15,7 +15,9 @@ impl NcclLog {
             Failure::OpenDevice => process.ib_tried = true,
             // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
             Failure::PluginInit => {
-                let others = ["OFI", "ofi", "fabric", "efa", "hwloc", "tcpx", "FasTrak"];
+                let others = [
+                    "OFI", "ofi", "fabric", "libefa", "libhwloc", "tcpx", "FasTrak",
+                ];
                 process.plugin_failed |= others.iter().any(|name| text.contains(name));
             }
             // The job fails: it falls back to nothing.
