@@ -4,7 +4,7 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{
     Attribute, BUT_PEERS, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP, is_driven,
 };
-use super::nic_kernel::{has_failed, is_resetting};
+use super::nic_kernel::{failure, is_resetting};
 use super::profile::{Profile, Sure};
 use super::{Action, Because, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
@@ -34,6 +34,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.retain(|one| one.reason != "GpuNotDriven" || !named(one));
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
+    found.extend(dead_by_log::nics(context));
     found.extend(bus_unreadable(context));
     found
 }
@@ -156,7 +157,7 @@ fn fix_hardware(context: &Context<'_>, address: &str, found: Candidate) -> Candi
         return found;
     };
     let log = context.history.kernel.devices.get(address);
-    let failed = log.is_some_and(has_failed);
+    let failed = log.and_then(failure).is_some();
     let on_bus = pci.functions.contains_key(address) || pci.bare.contains_key(address);
     let (action, remedy) = match (failed, on_bus) {
         (false, true) => return found,

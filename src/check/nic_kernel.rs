@@ -107,10 +107,13 @@ fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
     Some(latest(log, notes)?.last)
 }
 
-/// Whether a NIC's firmware said that it failed, and has not recovered since.
-pub(super) fn has_failed(log: &DeviceLog) -> bool {
-    let failed = [Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError];
-    last_of(log, &failed) > last_of(log, OVER)
+/// What a NIC's driver said last of its firmware that failed, and has not recovered since.
+pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
+    let failed = latest(
+        log,
+        &[Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError],
+    )?;
+    Some(failed).filter(|failed| Some(failed.last) > last_of(log, OVER))
 }
 
 /// The RDMA device at an address, or (when the line names no function) in a slot, or of that name or

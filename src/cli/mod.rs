@@ -11,7 +11,6 @@ mod compression;
 pub mod demo;
 pub mod fleet;
 pub mod kmsg;
-mod log;
 pub mod nccl;
 mod preflight;
 pub mod run;

@@ -4,7 +4,6 @@ use super::args::{ArgInputs, Cli, Commands, LocalCommands};
 use super::ask::Ask;
 #[cfg(feature = "demo")]
 use super::demo;
-use super::log::FlatJson;
 use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
 use super::{
     args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, slurm,
@@ -407,7 +406,7 @@ pub(super) fn init_log(config: &Config, quiet: bool) {
     let targets = Targets::new().with_default(level);
     let targets = targets.with_target("kube_client", LevelFilter::OFF);
     match config.agent.log_format {
-        LogFormat::Json => log.event_format(FlatJson).finish().with(targets).init(),
+        LogFormat::Json => log.json().flatten_event(true).finish().with(targets).init(),
         LogFormat::Text => log.finish().with(targets).init(),
     }
 }

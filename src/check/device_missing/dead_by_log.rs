@@ -1,13 +1,16 @@
-//! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid.
+//! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid; and rails
+//! that are off the bus and dead by theirs.
 
 use crate::check::expected::is_driven;
+use crate::check::nic_kernel::failure;
+use crate::check::profile::Profile;
 use crate::check::xid_codes::{Disposition, Overrides, xid_ruling};
 use crate::check::{Candidate, Context, driver_reload};
 use crate::observe::kernel::Note;
 use crate::observe::kernel_log::{Seen, XidLog};
 use crate::observe::pci::gives_away;
 use crate::observe::reading::Reading;
-use crate::units::Bdf;
+use crate::units::{Bdf, DeviceKey};
 use std::time::Duration;
 
 /// NVIDIA's driver says that it was loaded once it has probed every GPU, and before any can be opened
@@ -56,6 +59,55 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         );
     }
     found
+}
+
+/// NICs that nothing saw this boot but the kernel log, whose firmware failed, and that are off the bus now: rails,
+/// where these are fewer than the machine's shape has, or else not as many for each GPU.
+pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
+    let Some(pci) = context.pci().filter(|_| !context.fewer_rails_are_excused()) else {
+        return Vec::new();
+    };
+    let of_shape = context.profile.and_then(Profile::rails_on_bus);
+    let is_rails = |text: &str| {
+        context
+            .rails()
+            .any(|rail| text.starts_with(&rail.device.driver))
+    };
+    let known = || {
+        (pci.functions.keys())
+            .chain(pci.bare.keys())
+            .chain(pci.sriov.keys())
+    };
+    let is_seen = |key: &DeviceKey| context.history.devices.contains_key(key);
+    // A virtual function that is gone has its card next to it.
+    let is_off_bus = |address: &str| {
+        let bus = address.rsplit_once(':').map(|(bus, _)| bus);
+        bus.is_some_and(|bus| known().all(|own| !own.starts_with(bus)))
+    };
+    let rails = context.rails().count();
+    let is_whole = match of_shape {
+        Some(of_shape) => rails >= of_shape,
+        // As many next to each GPU.
+        None => pci.gpus.is_empty() || rails.is_multiple_of(pci.gpus.len()),
+    };
+    if is_whole {
+        return Vec::new();
+    }
+    let failed = context.history.kernel.devices.iter();
+    let failed = failed.filter_map(|(address, log)| Some((address, failure(log)?)));
+    failed
+        .filter(|(address, said)| {
+            is_rails(&said.text) && is_off_bus(address) && !is_seen(&DeviceKey((*address).clone()))
+        })
+        .map(|(address, said)| {
+            let message = format!("{address} is not on the PCI bus, and failed: {}", said.text);
+            let about = (format!("{address} log"), address.as_str());
+            let found = context.candidate("NicFellOff", about, message);
+            found
+                .with("address", address.as_str())
+                .with("count", said.count)
+        })
+        .collect()
 }
 
 /// Whether NVIDIA's driver says it, or AMD's of a GPU that did not come out of its reset.

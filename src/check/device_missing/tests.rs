@@ -73,6 +73,53 @@ fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
 }
 
 #[test]
+fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() {
+    use crate::observe::kernel::{KernelEvent, Note, What};
+    // Nothing remembers the rail: the eighth is gone from the start.
+    let forgotten = |on_bus: bool, notes: &[Note]| {
+        let mut node = Node::infiniband();
+        let gone = node.devices.pop().unwrap();
+        let address = gone.pci.unwrap().to_string();
+        let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+        let function = pci.functions.remove(&address).unwrap();
+        let distances = pci.distances.remove(&address).unwrap_or_default();
+        if on_bus {
+            let bare = BareNic {
+                id: function.id,
+                class: "020700".into(),
+                distances,
+                ..BareNic::default()
+            };
+            pci.bare.insert(address.clone(), bare);
+        }
+        node.set_pci(pci);
+        node.tick(1);
+        node.history.devices.clear();
+        node.history.fabric.clear();
+        for note in notes {
+            let mut event = KernelEvent::new(What::Note(*note), "mlx5_core: it failed");
+            event.device = Some(format!("mlx5_core {address}"));
+            node.history.push_event(node.now, true, &event);
+        }
+        node.told(&CHECK)
+    };
+    for (on_bus, want) in [(true, "RailWithoutDriver"), (false, "NicFellOff")] {
+        let fails = |notes: &[Note]| {
+            let found = forgotten(on_bus, notes);
+            let failing = found.iter().find(|one| one.contains("Failing"));
+            failing.map(|one| one.contains(want))
+        };
+        assert_eq!(fails(&[Note::HeartbeatLost]), Some(true), "{want}");
+        assert_eq!(fails(&[]), None, "{want}");
+        assert_eq!(
+            fails(&[Note::HeartbeatLost, Note::Recovered]),
+            None,
+            "{want}"
+        );
+    }
+}
+
+#[test]
 fn expected_numbers() {
     let mut node = Node::infiniband();
     node.policy.expect.rails = Some(9);

@@ -1,6 +1,7 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
+use crate::check::nic_kernel::failure;
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
@@ -63,19 +64,22 @@ fn without_driver(
     let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
     let place = gpu.map_or(String::new(), place);
     let off_bus = nic.config_dead == Reading::Value(true);
+    let log = context.history.kernel.devices.get(address);
+    let failure = log.and_then(failure);
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "its fabric, Slingshot, is not read".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
+        _ if let Some(said) = failure => said.text.clone(),
         _ if nic.unseen => "the class infiniband does not show it".to_string(),
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} made none"),
     };
-    // What the bus proved outlives its driver. With no rail up it is unknown what is lost. Where the machine
+    // What the bus or the firmware proved outlives its driver. With no rail up it is unknown what is lost. Where the machine
     // has rails for certain, none is there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let (status, raise_after) = match (nic.unseen || nic.is_of_slingshot(), any_up, certain) {
-        (false, ..) if off_bus && weight == Weight::Verdict => {
+        (false, ..) if (off_bus || failure.is_some()) && weight == Weight::Verdict => {
             (Status::Failing, policy.expected_raise_after)
         }
         (false, true, _) => (ReasonDoc::of(REASON).status, policy.expected_raise_after),
@@ -98,6 +102,8 @@ fn without_driver(
     found.status = status;
     if off_bus {
         found = found.fix(Action::PowerCycle, super::BUS_WITHOUT_NIC);
+    } else if failure.is_some() {
+        found = found.fix(Action::PowerCycle, super::FIRMWARE_FAILED);
     }
     if nic.is_of_slingshot() {
         found = found.fix(Action::None, SLINGSHOT_NOT_READ);

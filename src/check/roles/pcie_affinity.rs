@@ -1,7 +1,9 @@
 //! Rule 3: rails by their nearness to GPUs.
 
+use super::bandwidth::best_rate;
 use super::kind::{NicKind, kinds};
 use super::{Role, RolePort, Roles, decide};
+use crate::observe::history::History;
 use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
@@ -44,8 +46,13 @@ pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Ne
 }
 
 /// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
-/// GPU or two is what else is plugged in there. Where none serves as many, those that serve most are.
-fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>> {
+/// GPU or two is what else is plugged in there, and one that was never as fast as another of them is
+/// for storage. Where none serves as many, those that serve most are.
+fn fabric_kinds<'a>(
+    ports: &[RolePort<'a>],
+    near: &Near<'_>,
+    history: &History,
+) -> Vec<NicKind<'a>> {
     let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&str> {
         let ports = ports.iter().filter(|port| of(port));
         let gpus = ports.filter_map(|port| near.get(&port.key));
@@ -55,7 +62,15 @@ fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>>
     let mut found = kinds(ports);
     let by = |kind: &NicKind<'a>| served(&|port| port.kind().fits(kind)).len();
     let most = found.iter().map(by).max().unwrap_or(0);
-    found.retain(|kind| by(kind) == most || by(kind) * 2 > all);
+    let serves_most = |kind: &NicKind<'a>| by(kind) * 2 > all;
+    found.retain(|kind| by(kind) == most || serves_most(kind));
+    let rate = |kind: &NicKind<'a>| {
+        let alike = ports.iter().filter(|port| port.kind().fits(kind));
+        alike.filter_map(|port| best_rate(port, history)).max()
+    };
+    let of_most = found.iter().filter(|kind| serves_most(kind));
+    let fastest = of_most.filter_map(rate).max();
+    found.retain(|kind| rate(kind).is_none_or(|rate| Some(rate) >= fastest));
     found
 }
 
@@ -73,10 +88,10 @@ pub(super) fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize>
 pub(super) fn by_nearness(
     ports: &[RolePort<'_>],
     near: &Near<'_>,
-    pci: Option<&PciFacts>,
+    (history, pci): (&History, Option<&PciFacts>),
     roles: &mut Roles,
 ) {
-    let fabric = fabric_kinds(ports, near);
+    let fabric = fabric_kinds(ports, near, history);
     let of_fabric = |port: &RolePort<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
     let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
     for port in ports {

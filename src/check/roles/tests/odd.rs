@@ -54,6 +54,31 @@ fn next_to_gpus_a_card_of_another_model_or_mode_is_a_rail_and_no_other_port() {
 }
 
 #[test]
+fn a_slower_nic_next_to_most_gpus_is_for_storage_unless_its_gpu_has_no_other() {
+    let name = |gpu| format!("storage{gpu}");
+    for count in 1..=8 {
+        let mut node = hgx_with_bond();
+        node.netdevs.clear();
+        node.devices.truncate(8);
+        for gpu in 0..count {
+            let text = format!("{} mlx5_core 15b3:101d S eth -", name(gpu));
+            let storage = dev(&text, 0x90 + gpu, 100).near(gpu, Distance::Pix);
+            node.devices.push(storage);
+        }
+        let rails = numbered("mlx5_", 0..8);
+        assert_eq!(node.rails(), rails, "{count}");
+        node.devices[8].up = false;
+        assert_eq!(node.rails(), rails, "{count}, one down");
+        // Without memory of the first rail.
+        node.history = History::default();
+        let _gone = node.devices.remove(0);
+        let mut left = numbered("mlx5_", 1..8);
+        left.push(name(0));
+        assert_eq!(node.rails(), left, "{count}, one gone");
+    }
+}
+
+#[test]
 fn away_from_gpus_one_or_two_of_most_in_another_mode_are_rails() {
     let flipped = |which: &[usize], bend: fn(&mut Node)| {
         let mut node = gb200();
