@@ -5,7 +5,7 @@ use crate::check::profile::GpuDirectTcp;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::config::listen::Listen;
-use crate::evaluator::{Evaluator, Look};
+use crate::evaluator::{Evaluator, SamplingMode};
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
@@ -325,7 +325,7 @@ impl AgentLoop {
         self.evaluator.set_offer(facts.offer.clone());
         let full_window = self.full_window;
         let snapshot = self.sampler.snapshot(Some(wall));
-        let look = Look::Watching { full_window };
+        let look = SamplingMode::Watching { full_window };
         let mut report = self.evaluator.evaluate(snapshot, look);
         self.tcp = report.profile.shape.and_then(|shape| shape.gpudirect_tcp);
         let now = report.snapshot.at;

@@ -91,7 +91,7 @@ impl Judged {
             rails: context.rails().map(|rail| rail.key.clone()).collect(),
             need_manager: context.rails().filter(|rail| needs_manager(rail)).count(),
             no_fabric: no_fabric::is_certain(context),
-            fresh: (link_state::rails_settle(context) || device_missing::rails_come(context))
+            fresh: (link_state::rails_settle(context) || device_missing::rails_may_appear(context))
                 .then_some(Status::Degraded),
         }
     }
@@ -99,7 +99,7 @@ impl Judged {
 
 /// Whether samples are judged over time or once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum SamplingMode {
     /// Over time: findings wait before they are believed. The flag says whether the first full
     /// window has been seen; before it, the verdict is unknown.
     Watching {
@@ -180,13 +180,13 @@ impl Evaluator {
     }
 
     /// Judges a snapshot and reports the verdict with its reasons.
-    pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
+    pub fn evaluate(&mut self, snapshot: &Snapshot, look: SamplingMode) -> Report {
         self.history.push(snapshot);
         let now = snapshot.at;
         let (mut judged, roles, profile) = self.judge(snapshot);
         let full_window = match look {
-            Look::Watching { full_window } => full_window,
-            Look::Once => true,
+            SamplingMode::Watching { full_window } => full_window,
+            SamplingMode::Once => true,
         };
         let findings = self.findings(&mut judged, look, now);
         let verdict = readiness::fold(
@@ -209,7 +209,7 @@ impl Evaluator {
         let Verdict { state, reasons } = verdict;
         let since = self.stands_since(state, now);
         // In a single sample nothing has changed.
-        if look != Look::Once {
+        if look != SamplingMode::Once {
             self.changes.note(now, state, &reasons, &findings);
         }
         let totals = &mut self.history.totals;
@@ -263,11 +263,11 @@ impl Evaluator {
     }
 
     /// The findings that stand, with their causes.
-    fn findings(&mut self, judged: &mut Judged, look: Look, now: Millis) -> Vec<Finding> {
+    fn findings(&mut self, judged: &mut Judged, look: SamplingMode, now: Millis) -> Vec<Finding> {
         let candidates = std::mem::take(&mut judged.candidates);
         let mut findings = match look {
-            Look::Watching { .. } => self.debouncer.step(candidates, now),
-            Look::Once => debounce::step_once(candidates, now),
+            SamplingMode::Watching { .. } => self.debouncer.step(candidates, now),
+            SamplingMode::Once => debounce::step_once(candidates, now),
         };
         // What is muted is left out now, not when it would have cleared.
         findings.retain(|finding| !self.policy.mute.contains(finding.check));
@@ -299,13 +299,13 @@ impl Evaluator {
     }
 
     /// The worst that a waiting candidate may become, where the rails have not been proven yet.
-    fn settling(&mut self, judged: &Judged, look: Look) -> Option<Status> {
+    fn settling(&mut self, judged: &Judged, look: SamplingMode) -> Option<Status> {
         // What was away settles again.
         if let Some(proven) = &mut self.proven {
             proven.retain(|rail| judged.rails.contains(rail));
         }
         match (&self.proven, look) {
-            (_, Look::Once) => None,
+            (_, SamplingMode::Once) => None,
             (Some(proven), _) if judged.rails.is_subset(proven) => None,
             _ => self.debouncer.waiting().max(judged.fresh),
         }
@@ -323,12 +323,12 @@ mod tests {
     fn what_rose_between_two_verdicts_counts_in_the_second() {
         let mut node = Node::infiniband();
         let mut evaluator = Evaluator::default();
-        let mut last = evaluator.evaluate(&node.snapshot, Look::Once);
+        let mut last = evaluator.evaluate(&node.snapshot, SamplingMode::Once);
         for (rise, judged) in [(0, false), (60_000, false), (60_000, true)] {
             node.tick(10);
             node.set_counters(3, &[("symbol_error", rise)]);
             last = match judged {
-                true => evaluator.evaluate(&node.snapshot, Look::Once),
+                true => evaluator.evaluate(&node.snapshot, SamplingMode::Once),
                 false => evaluator.resample(&last, &node.snapshot),
             };
             assert_eq!(last.snapshot, node.snapshot);
@@ -351,7 +351,7 @@ mod tests {
                 ..NodeResources::default()
             }))
         };
-        let watching = Look::Watching { full_window: true };
+        let watching = SamplingMode::Watching { full_window: true };
         let mut evaluator = Evaluator::default();
         let mut state = |offer: Option<Arc<NodeResources>>| {
             evaluator.set_offer(offer);
@@ -371,7 +371,7 @@ mod tests {
         let mut node = Node::infiniband();
         let mut evaluator = Evaluator::default();
         let mut seconds = |node: &Node, full_window: bool, tainting: Tainting| {
-            let report = evaluator.evaluate(&node.snapshot, Look::Watching { full_window });
+            let report = evaluator.evaluate(&node.snapshot, SamplingMode::Watching { full_window });
             let due = evaluator.next_look(&report, tainting);
             (report.state, due.since(report.snapshot.at).as_secs())
         };

@@ -5,7 +5,7 @@ use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::kernel_log::follow::{
-    Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, Way,
+    Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, ReadMethod,
 };
 use crate::source::kernel_log::state::ResumeState;
 use crate::supervise::{self, Supervisor, Task};
@@ -22,7 +22,7 @@ pub enum Update {
     Read(Millis, Delivery),
     /// The state of the log itself: the way it is read, once it is; absent where no kernel log exists
     /// under this root.
-    Health(Reading<Way>),
+    Health(Reading<ReadMethod>),
 }
 
 /// Where the log is and how it is read.
@@ -55,9 +55,9 @@ impl Settings {
         let path = &agent.kmsg;
         let way = match agent.kmsg_source {
             // syslog(2) reads this machine's log, not that of a tree taken from another.
-            _ if !host.is_live() => Some(Way::Device),
-            KmsgSource::Device => Some(Way::Device),
-            KmsgSource::Syslog => Some(Way::Syslog),
+            _ if !host.is_live() => Some(ReadMethod::Device),
+            KmsgSource::Device => Some(ReadMethod::Device),
+            KmsgSource::Syslog => Some(ReadMethod::Syslog),
             KmsgSource::Auto => None,
         };
         Settings {
@@ -176,7 +176,7 @@ fn follow<T: From<Update>>(
 }
 
 /// Everything that the log held, and the way it was read.
-pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
+pub type Existing = (ReadMethod, Vec<(Millis, KmsgItem)>);
 
 /// Reads what the log holds now and does not wait: for `selvage check`. Absent where no log exists under
 /// this root.
@@ -229,7 +229,7 @@ fn unfollowed<T>(error: &FollowError) -> Reading<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::kernel::{KernelEvent, Note, What};
+    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
     use crate::source::kernel_log::state::Position;
     use crate::source::testtree::TestTree;
 
@@ -382,7 +382,7 @@ mod tests {
             let place = Position::numbered(1, stamp * 1_000_000);
             let boot_id = boot_id.clone();
             let item = KmsgItem {
-                event: KernelEvent::new(What::Note(Note::GpuLost), "x"),
+                event: KernelEvent::new(KernelEventKind::Note(Note::GpuLost), "x"),
                 through: ResumeState { boot_id, place },
                 historic: false,
             };
@@ -398,7 +398,7 @@ mod tests {
         for source in [KmsgSource::Auto, KmsgSource::Device, KmsgSource::Syslog] {
             agent.kmsg_source = source;
             let settings = Settings::new(&TestTree::new().host(), &agent, None, None, None);
-            assert_eq!(settings.options.way, Some(Way::Device), "{source:?}");
+            assert_eq!(settings.options.way, Some(ReadMethod::Device), "{source:?}");
         }
     }
 }

@@ -22,7 +22,7 @@ use selvage::check::policy::Policy;
 use selvage::check::profile::PlatformSettings;
 use selvage::check::roles::{Role, RoleOverrides};
 use selvage::config::Config;
-use selvage::evaluator::{Evaluator, Look};
+use selvage::evaluator::{Evaluator, SamplingMode};
 use selvage::observe::history::Memory;
 use selvage::observe::snapshot::Snapshot;
 use selvage::report::Report;
@@ -57,7 +57,8 @@ impl Machine {
             spec.dmi = ("Acme".into(), "Server".into());
         }
         let well = snapshot(&spec, Millis::from_secs(3600));
-        let report = evaluator(profile, Memory::default(), |_| ()).evaluate(&well, Look::Once);
+        let report =
+            evaluator(profile, Memory::default(), |_| ()).evaluate(&well, SamplingMode::Once);
         let rails = report
             .roles
             .iter()
@@ -84,7 +85,10 @@ impl Machine {
     pub fn remembered(&self, seen: &Snapshot) -> Memory {
         let mut watcher = evaluator(&self.profile, Memory::default(), |_| ());
         for hour in [1, 2] {
-            watcher.evaluate(&at(seen, Millis::from_secs(hour * 3600)), Look::Once);
+            watcher.evaluate(
+                &at(seen, Millis::from_secs(hour * 3600)),
+                SamplingMode::Once,
+            );
         }
         Memory {
             remembered: watcher.history.memory().remembered,

@@ -13,14 +13,14 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use selvage::check::Because;
+use selvage::check::Basis;
 use selvage::check::debounce::Hysteresis;
 use selvage::check::policy::LosslessExpectation;
 use selvage::check::profile::PlatformSettings;
 use selvage::check::roles::{Role, RoleOverrides};
 use selvage::check::{Policy, Status, Weight};
 use selvage::config::Config;
-use selvage::evaluator::{Evaluator, Look};
+use selvage::evaluator::{Evaluator, SamplingMode};
 use selvage::observe::dot1x::Dot1xFacts;
 use selvage::observe::history::Memory;
 use selvage::observe::pci::{BareNic, PciFacts};
@@ -66,10 +66,10 @@ static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
         let mut snapshot = report.snapshot;
         snapshot.at = Millis::from_secs(3600);
         let mut watcher = evaluator(&profile, Memory::default());
-        let first = watcher.evaluate(&snapshot, Look::Once);
+        let first = watcher.evaluate(&snapshot, SamplingMode::Once);
         let mut later = snapshot.clone();
         later.at = Millis::from_secs(7200);
-        watcher.evaluate(&later, Look::Once);
+        watcher.evaluate(&later, SamplingMode::Once);
         let boot = watcher.history.memory();
         let restart = Memory {
             remembered: boot.remembered.clone(),
@@ -140,7 +140,7 @@ fn with_overrides(
 fn judge(machine: &Machine, snapshot: &Snapshot, memory: &Memory) -> Report {
     let mut snapshot = snapshot.clone();
     snapshot.at = snapshot.at.plus(std::time::Duration::from_secs(60));
-    evaluator(&machine.profile, memory.clone()).evaluate(&snapshot, Look::Once)
+    evaluator(&machine.profile, memory.clone()).evaluate(&snapshot, SamplingMode::Once)
 }
 
 /// One thing that gets worse on a node.
@@ -773,7 +773,7 @@ fn found_at_random() {
     let policy = expecting(None, LosslessExpectation::Auto);
     let mut watcher = with_overrides(&machine.profile, memory, policy, RoleOverrides::default());
     let mut state = |snapshot: &mut Snapshot| {
-        let look = Look::Watching { full_window: true };
+        let look = SamplingMode::Watching { full_window: true };
         let looks = (0..5).map(|_| {
             pass(snapshot, 120);
             watcher.evaluate(snapshot, look).state
@@ -941,7 +941,7 @@ proptest! {
             let mut report = None;
             for _ in 0..5 {
                 snapshot.at = snapshot.at.plus(std::time::Duration::from_secs(120));
-                report = Some(watcher.evaluate(snapshot, Look::Watching { full_window: true }));
+                report = Some(watcher.evaluate(snapshot, SamplingMode::Watching { full_window: true }));
             }
             report.unwrap()
         };
@@ -1010,12 +1010,12 @@ proptest! {
         let mut watcher = with_overrides(&machine.profile, memory, Policy::default(), RoleOverrides::default());
         let mut watch = |snapshot: &mut Snapshot, seconds: u64| {
             pass(snapshot, seconds);
-            watcher.evaluate(snapshot, Look::Watching { full_window: true })
+            watcher.evaluate(snapshot, SamplingMode::Watching { full_window: true })
         };
         // Longer than anything is waited for.
         let before = (0..16).map(|_| watch(&mut snapshot, 120)).last().unwrap();
         let faulty = snapshot.clone();
-        // Another part that leaves may take the evidence along, where rails alike were all that there is.
+        // Another part that leaves may take the evidence along, where peer rails were all that there is.
         worsen(&mut snapshot, leaves, faults[0].1);
         for moment in 0..24 {
             if moment == 12 {
@@ -1094,7 +1094,7 @@ proptest! {
         let (known, left) = (parts(&machine.snapshot), parts(&snapshot));
         prop_assume!(alike > 1 && left.0 * 2 > known.0 && left.1 * 2 >= known.1);
         let overrides = RoleOverrides { exclude: vec![device.name.as_str().into()], ..RoleOverrides::default() };
-        let judged = |overrides| with_overrides(&machine.profile, memory.clone(), expecting(None, LosslessExpectation::Auto), overrides).evaluate(&snapshot, Look::Once);
+        let judged = |overrides| with_overrides(&machine.profile, memory.clone(), expecting(None, LosslessExpectation::Auto), overrides).evaluate(&snapshot, SamplingMode::Once);
         let (before, after) = (judged(RoleOverrides::default()), judged(overrides));
         let is_own = |key: &PortKey| key.device == device.key;
         let roles = |report: &Report| -> Vec<(PortKey, Role)> {
@@ -1103,7 +1103,7 @@ proptest! {
         };
         prop_assert_eq!(roles(&before), roles(&after), "{} without {}", machine.name, device.name);
         let by_peers: BTreeSet<&String> = [&before, &after].into_iter().flat_map(|report| &report.findings)
-            .filter(|of| ["LinkUnproven", "PortNotAuthenticated"].contains(&of.reason) || of.expected.as_ref().is_some_and(|expected| expected.because == Because::Peers))
+            .filter(|of| ["LinkUnproven", "PortNotAuthenticated"].contains(&of.reason) || of.expected.as_ref().is_some_and(|expected| expected.because == Basis::Peers))
             .map(|of| &of.subject).collect();
         let about = |report: &Report| -> BTreeSet<(String, String, Status, Weight)> {
             let ports = devices.iter().filter(|other| other.key != device.key);
@@ -1137,10 +1137,10 @@ proptest! {
             let mut later = snapshot.clone();
             later.at = later.at.plus(std::time::Duration::from_secs(60));
             let mut spare = configured(&machine.profile, memory.clone(), Some(up));
-            let report = spare.evaluate(&later, Look::Once);
+            let report = spare.evaluate(&later, SamplingMode::Once);
             prop_assert_eq!(report.state, State::Ready, "{} {:?}", machine.name, report.reasons);
             let mut short = configured(&machine.profile, memory.clone(), Some(up + 1));
-            let report = short.evaluate(&later, Look::Once);
+            let report = short.evaluate(&later, SamplingMode::Once);
             prop_assert_eq!(report.state, State::Unready, "{} {:?}", machine.name, report.reasons);
         }
     }
@@ -1279,7 +1279,7 @@ proptest! {
             let old = UP - at.0 / 1000 > 600;
             decoded.iter().for_each(|event| there.history.push_event(*at, old, event));
         }
-        let live = there.evaluate(&report.snapshot, Look::Once);
+        let live = there.evaluate(&report.snapshot, SamplingMode::Once);
         prop_assert_eq!((live.state, &live.reasons), (report.state, &report.reasons), "{} {:?}", machine.name, records);
 
         let host = selvage::host::Host::new(node.path());

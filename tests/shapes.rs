@@ -19,7 +19,7 @@ mod published;
 mod support;
 
 use machines::{Machine, Said, link_down, nameless, never_there, with_two_more, without_driver};
-use selvage::check::profile::{Fabric, Shape, Sure, by_type};
+use selvage::check::profile::{Certainty, Fabric, Shape, by_type};
 use selvage::simulate::{NodeSpec, by_name, shape_names};
 use std::fmt::Write;
 use std::fs;
@@ -128,14 +128,14 @@ impl Row<'_> {
         );
         let (state, finding) = match sure {
             // There is no rail left that could prove anything.
-            Sure::No if base.rails.len() == 1 => ("unknown", ""),
-            Sure::AtMost if base.rails.len() == 1 => {
+            Certainty::No if base.rails.len() == 1 => ("unknown", ""),
+            Certainty::AtMost if base.rails.len() == 1 => {
                 ("unknown", "FewerDevicesThanPromised (notice)")
             }
             _ if base.rails.len() == 1 => ("unknown", "FewerDevicesThanPromised"),
-            Sure::Yes | Sure::OnBus => ("degraded", "FewerDevicesThanPromised"),
-            Sure::AtMost => ("ready", "FewerDevicesThanPromised (notice)"),
-            Sure::No => ("ready", ""),
+            Certainty::Yes | Certainty::OnBus => ("degraded", "FewerDevicesThanPromised"),
+            Certainty::AtMost => ("ready", "FewerDevicesThanPromised (notice)"),
+            Certainty::No => ("ready", ""),
         };
         self.hold(gone.state == state, "state with a device gone");
         self.hold(

@@ -52,7 +52,7 @@ fn wanted(config: &Config) -> Option<(bool, bool)> {
         return None;
     }
     if !is_in_cluster(&config.cluster) {
-        tracing::info!("not in a Kubernetes cluster; no AgentLoop is written");
+        tracing::info!("not in a Kubernetes cluster; Node writer and pod watch are off");
         return None;
     }
     Some((writes, asks))
@@ -104,7 +104,7 @@ impl Cluster {
             let writer = OptionFuture::from(writes.then_some(writer));
             let watch = PodWatch::new(settings.clone(), &name, memory, limits).run(table.clone());
             let watch = OptionFuture::from(asks.then_some(Box::pin(watch)));
-            let reach = Box::pin(reach::tell(settings, &name));
+            let reach = Box::pin(reach::log_reach(settings, &name));
             let reach = OptionFuture::from(writes.then_some(reach));
             let all = async {
                 tokio::select! {

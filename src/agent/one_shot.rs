@@ -2,7 +2,7 @@
 
 use super::start;
 use crate::config::Config;
-use crate::evaluator::Look;
+use crate::evaluator::SamplingMode;
 use crate::observe::history::Memory;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::report::Report;
@@ -52,5 +52,8 @@ pub async fn sample_once(config: &Config) -> Report {
     }
     let log_health = Some(read.map(|(way, _)| Some(way.as_str())));
     sampler.set_health("kernel_log", &log_health, None);
-    evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
+    evaluator.evaluate(
+        sampler.snapshot(Some(jiff::Timestamp::now())),
+        SamplingMode::Once,
+    )
 }

@@ -5,7 +5,7 @@ use crate::blocking;
 use crate::check::policy::Policy;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::evaluator::{Evaluator, Look};
+use crate::evaluator::{Evaluator, SamplingMode};
 use crate::host::Host;
 use crate::observe::history::Memory;
 use crate::observe::snapshot::Snapshot;
@@ -113,6 +113,6 @@ pub(super) fn report(config: &Config) -> Report {
     };
     Report {
         generation: 0,
-        ..evaluator.evaluate(&snapshot, Look::Watching { full_window: false })
+        ..evaluator.evaluate(&snapshot, SamplingMode::Watching { full_window: false })
     }
 }

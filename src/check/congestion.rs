@@ -229,7 +229,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
         return None;
     }
     let enabled = list(enabled);
-    let message = format!("RoCE runs on priority {priority}, PFC is on for {enabled}");
+    let message = format!("RoCE runs on priority {priority}, but PFC is on for {enabled}");
     let found = say(counters, "RoceOnLossyPriority", &message);
     let found = found.with("priority", priority).with("losses", losses);
     Some(found.with("pfc_enabled", enabled))

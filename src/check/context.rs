@@ -107,7 +107,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether this is so of a part cannot be told now: what was believed stands.
+    /// Marks a part as unobservable now: findings of this reason about it stay as they are.
     pub fn unseen(&self, reason: Reason, key: impl Into<String>) -> Candidate {
         Candidate {
             unseen: true,

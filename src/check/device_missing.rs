@@ -5,8 +5,8 @@ use super::expected::{
     Attribute, BUT_PEERS, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP, is_driven,
 };
 use super::nic_kernel::{failure, is_resetting};
-use super::profile::{Profile, Sure};
-use super::{Action, Because, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
+use super::profile::{Certainty, Profile};
+use super::{Action, Basis, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::history::DeviceHistory;
 use crate::observe::pci::{PciFacts, PciFunction, gives_away};
@@ -50,11 +50,11 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
     let enumerated = context.snapshot.devices.is_some();
     let seen = || context.ports().iter().any(has_address) || drives_gpus();
     let has_bus = was_read || (enumerated && seen());
-    if context.pci().is_some() || !has_bus || is_unasked(context) {
+    if context.pci().is_some() || !has_bus || not_asked_yet(context) {
         return None;
     }
     let message = match was_read {
-        true => "PCI facts are too old to go by",
+        true => "the last read of the PCI bus is too old",
         false => "the PCI bus shows no functions: missing GPUs and NICs would not be seen",
     };
     // An empty key stands for every key of the check.
@@ -63,7 +63,7 @@ fn bus_unreadable(context: &Context<'_>) -> Option<Candidate> {
 
 /// Before the first answer nothing is known of the bus, and the first full window waits for it. A
 /// finding raised meanwhile would outlast the answer, as every finding is held.
-fn is_unasked(context: &Context<'_>) -> bool {
+fn not_asked_yet(context: &Context<'_>) -> bool {
     (context.snapshot.health("pci", ""))
         .is_some_and(|health| health.last_ok.is_none() && !health.fails())
 }
@@ -134,7 +134,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             _ => continue,
         };
         let message = format!(
-            "{} ({key}) is gone: {} enumerations in a row did not show it",
+            "{} ({key}) is gone: missing from {} enumerations in a row",
             seen.name, seen.missed
         );
         let about = (part_of(reason, &key.0), seen.name.clone());
@@ -143,9 +143,9 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             .with("missed", seen.missed);
         if rail {
             candidate = fix_hardware(context, &key.0, candidate);
-            candidate = candidate.expecting(true, Because::Remembered);
+            candidate = candidate.expecting(true, Basis::Remembered);
         }
-        found.push(on_its_way(context, &[(key, seen)], candidate));
+        found.push(planned_absence(context, &[(key, seen)], candidate));
     }
     found
 }
@@ -176,7 +176,7 @@ const FIRMWARE_FAILED: &str = "The NIC's firmware failed (`dmesg | grep ADDRESS`
 /// the bus. Every rail at once is a driver that is reloaded: nothing is known before it should be back.
 /// A reset that was announced is degraded while it takes; one that was not is failing, and does not taint
 /// at once.
-fn on_its_way(
+fn planned_absence(
     context: &Context<'_>,
     gone: &[(&DeviceKey, &DeviceHistory)],
     mut candidate: Candidate,
@@ -198,14 +198,14 @@ fn on_its_way(
     if !all(&answers) {
         return candidate;
     }
-    if all(&|_, seen| went_with_all(context, seen)) {
+    if all(&|_, seen| all_rails_left(context, seen)) {
         return candidate.raised_after(policy.reload_takes.0);
     }
     candidate.with(PASSES_WITHIN, policy.reset_takes.0.as_secs())
 }
 
 /// Whether every rail, two at least, went with a device, whether or not some are back.
-fn went_with_all(context: &Context<'_>, seen: &DeviceHistory) -> bool {
+fn all_rails_left(context: &Context<'_>, seen: &DeviceHistory) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
     let went = |of: &DeviceHistory| of.missed > 0 || of.appeared >= seen.gone_since;
@@ -245,7 +245,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         })
         .map(|(key, part)| {
             let message = format!(
-                "{} ({key}) was a rail before the node was restarted, and is not there",
+                "{} ({key}) was a rail before the node was restarted, and is now missing",
                 part.name
             );
             let reason = match is_given_away(context, key) {
@@ -256,7 +256,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
             let found = (context.candidate(reason, about, message))
                 .raised_after(grace)
                 .with("address", key.as_str())
-                .expecting(true, Because::Remembered);
+                .expecting(true, Basis::Remembered);
             let address = key.split('/').next().unwrap_or_default();
             fix_hardware(context, address, found)
         })
@@ -265,9 +265,9 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
 
 /// Whether rails may still appear: the machine booted of late, its shape can have more than are there,
 /// and nothing says how many were attached to it (EFA comes late, and one by one).
-pub(crate) fn rails_come(context: &Context<'_>) -> bool {
+pub(crate) fn rails_may_appear(context: &Context<'_>) -> bool {
     let shape = context.profile.and_then(Profile::certain_shape);
-    let most = shape.filter(|shape| shape.rails.1 == Sure::AtMost);
+    let most = shape.filter(|shape| shape.rails.1 == Certainty::AtMost);
     let fewer = most.is_some_and(|shape| context.rails().count() < shape.rails.0 as usize);
     let known = context.policy.expect.rails.is_some()
         || (context.history.remembered.parts_with(RAIL).next()).is_some();
@@ -279,8 +279,8 @@ pub(crate) fn rails_come(context: &Context<'_>) -> bool {
 pub const RAILS: Attribute = Attribute::new(
     "rails",
     &[
-        (&[Because::Configured], "MissingRail"),
-        (&[Because::Remembered], "RailVanished"),
+        (&[Basis::Configured], "MissingRail"),
+        (&[Basis::Remembered], "RailVanished"),
     ],
 );
 
@@ -299,7 +299,7 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     // Where those that were here are on their way back, so is the number.
     let devices = context.history.devices.iter();
     let gone: Vec<_> = devices.filter(|(_, seen)| seen.missed > 0).collect();
-    Some(on_its_way(context, &gone, found))
+    Some(planned_absence(context, &gone, found))
 }
 
 fn gpus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
@@ -310,12 +310,12 @@ fn gpus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
         (context.candidate("GpuVanished", (address, address), message))
             .with("address", address.as_str())
             .with("missed", seen.missed)
-            .expecting(true, Because::Remembered)
+            .expecting(true, Basis::Remembered)
     });
     let mut found: Vec<Candidate> = vanished.collect();
     found.extend(missing_gpus(context, pci));
     for missed in found.iter_mut().filter(|_| pci.gpus_unread) {
-        missed.message += "; what some functions on the bus are cannot be read";
+        missed.message += "; some PCI functions could not be identified";
         missed.status = Status::Unknown;
     }
     found.extend(gpus_not_on_bus(context, pci));
@@ -329,8 +329,8 @@ pub const NUMBER_OF_GPUS: Attribute = Attribute::new(GPUS, &[(BUT_PEERS, "Missin
 fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
     // A guest may be a share of the machine.
     let sure = match pci.virtual_machine {
-        true => Sure::AtMost,
-        false => Sure::Yes,
+        true => Certainty::AtMost,
+        false => Certainty::Yes,
     };
     let shape = context.profile.and_then(Profile::certain_shape);
     let sources = Sources {
@@ -352,7 +352,7 @@ fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
 fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
     let (have, expected) = (short.observed, short.expected);
     let what = name.replace("gpus", "GPUs");
-    let message = format!("{have} {what} of {expected} that are expected");
+    let message = format!("{have} of {expected} expected {what}");
     let found = (context.candidate(short.reason, (name, name), message))
         .raised_after(context.policy.device_missing.expected_raise_after.0)
         .with(name, have)
@@ -376,18 +376,13 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
     let some = most_listed || pci.gpus.iter().any(driven);
-    // A display card may be meant to have a driver of its own, unless others of its model have theirs.
-    let is_for_display = |card: &PciFunction| {
-        let is_like = |(gpu, of): (&Bdf, &PciFunction)| of.id == card.id && driven(gpu);
-        card.class.starts_with("0300") && !pci.gpu_functions().any(is_like)
-    };
     let is_short = |gpu: &String| {
         let function = pci.functions.get(gpu)?;
         let (waits, others) = match function.driver.as_deref() {
             None => (true, some),
             Some("nvidia") => (most_listed, some),
             Some("amdgpu") => (false, some),
-            driver => (!gives_away(driver), some && !is_for_display(function)),
+            driver => (!gives_away(driver), some && !is_for_display(pci, function)),
         };
         let sources = Sources {
             remembered: memory.best(gpu, "", DRIVEN).filter(|_| !some),
@@ -399,9 +394,9 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     };
     // Two findings: what was waited for while no GPU had a driver does not count once some have. What was
     // said stands.
-    let (and, raise_after) = match some {
-        true => ("others are", policy.undriven_raise_after),
-        false => ("it was", policy.driver_grace),
+    let (compared, raise_after) = match some {
+        true => ("other GPUs have one", policy.undriven_raise_after),
+        false => ("it had one", policy.driver_grace),
     };
     let name = |some: bool| if some { "driver" } else { "no driver" };
     // While none has a driver, nothing tells whether one is to have any.
@@ -414,7 +409,10 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
             let earlier = stands.then(|| context.unseen("GpuNotDriven", earlier));
             let found = short.map(|short| {
                 let about = (format!("{gpu} {}", name(some)), gpu.as_str());
-                let message = format!("{} is not driven, and {and}", context.gpu_name(&gpu));
+                let message = format!(
+                    "{} has no working driver, although {compared}",
+                    context.gpu_name(&gpu)
+                );
                 let found = (context.candidate(short.reason, about, message))
                     .raised_after(raise_after.0)
                     .with("address", gpu.as_str());
@@ -423,6 +421,13 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
             found.into_iter().chain(earlier)
         })
         .collect()
+}
+
+/// A display card may be meant to have a driver of its own, unless others of its model have theirs.
+fn is_for_display(pci: &PciFacts, card: &PciFunction) -> bool {
+    let has_driver = |gpu: &Bdf| is_driven(pci, &gpu.to_string());
+    let mut others = pci.gpu_functions();
+    card.class.starts_with("0300") && !others.any(|(gpu, of)| of.id == card.id && has_driver(gpu))
 }
 
 /// GPUs that the driver has and the bus has not, unless they were seen to go.

@@ -22,10 +22,10 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     let why = match (facts.failed(), &facts.method) {
         (true, Some(_)) => "its 802.1X authentication failed",
         (true, None) => "its 802.1X authentication failed, refused by name or not answered",
-        (false, _) => "its 802.1X authentication has not come to an end",
+        (false, _) => "its 802.1X authentication has not completed",
     };
     let shown = evidence.map_or_else(String::new, |evidence| format!(" ({evidence})"));
-    let (subject, told) = (&port.subject, facts.told());
+    let (subject, told) = (&port.subject, facts.summary());
     let message = format!("{subject} is up, but {why}: {name} is {told}{shown}");
     let attempts = if facts.failed() { 1 } else { 2 };
     let mut candidate = (context.of_port(REASON, port, message))
@@ -89,10 +89,10 @@ pub(super) fn explain(port: &PortView<'_>, mut candidate: Candidate) -> Candidat
     // An attempt in which a method was chosen had a link; one without may have failed for want of it.
     let before = port.history.is_some_and(|history| history.shut_out)
         || (facts.failed() && facts.method.is_some());
-    let told = facts.told();
+    let told = facts.summary();
     candidate.message += &match before {
         true => "; its 802.1X authentication failed before that".to_string(),
-        false => format!("; 802.1X: {told}, which may follow from it or be the cause"),
+        false => format!("; 802.1X: {told}, which may be the cause or a consequence"),
     };
     if before {
         let doc = ReasonDoc::of(REASON);
@@ -115,7 +115,7 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> 
         return Some("it was authorized earlier this boot");
     }
     let peers = peers::among(context, port, |other| Some(is_authorized(other)));
-    (port.rail && majority(&peers) == Some(true)).then_some("rails like it are authorized")
+    (port.rail && majority(&peers) == Some(true)).then_some("its peer rails are authorized")
 }
 
 #[cfg(test)]

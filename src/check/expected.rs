@@ -5,13 +5,13 @@
 //! 1. *configured*: `policy.expect.*`. It excuses what it names, whatever the other sources say.
 //! 2. *shape*: a machine of known shape, where the table of shapes is sure.
 //! 3. *remembered*: the part's own best, kept over reboots.
-//! 4. *peers*: the best of the rails alike. That one of them has it proves that it is possible,
+//! 4. *peers*: the best of the peer rails. That one of them has it proves that it is possible,
 //!    whatever most of them show: so a node that gets worse never gets a better verdict.
 //!
 //! All of them are numbers of which more is better, but those that rails merely share.
 
-use super::{Because, Candidate, Context, PortView, Reason, Weight, peers};
-use crate::check::profile::{Profile, Sure};
+use super::{Basis, Candidate, Context, PortView, Reason, Weight, peers};
+use crate::check::profile::{Certainty, Profile};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::LinkLayer;
 use crate::observe::remembered::{LINK_LAYER, Observed};
@@ -27,14 +27,14 @@ pub const GPUS: &str = "gpus";
 pub const DRIVEN: &str = "driven";
 
 /// Sources, each with the reason for falling short of it.
-pub type Reasons = &'static [(&'static [Because], Reason)];
+pub type Reasons = &'static [(&'static [Basis], Reason)];
 
 /// The sources of most attributes of rails.
-pub const PAST_AND_PEERS: &[Because] = &[Because::Remembered, Because::Peers];
+pub const PAST_AND_PEERS: &[Basis] = &[Basis::Remembered, Basis::Peers];
 /// Sources for attributes that all rails share.
-pub const PEERS: &[Because] = &[Because::Peers];
+pub const PEERS: &[Basis] = &[Basis::Peers];
 /// Sources for counts of parts; a count has no peers.
-pub const BUT_PEERS: &[Because] = &[Because::Configured, Because::Shape, Because::Remembered];
+pub const BUT_PEERS: &[Basis] = &[Basis::Configured, Basis::Shape, Basis::Remembered];
 
 /// An attribute, and what it is to fall short of each source. A source that is not listed is not asked.
 /// docs/checks.md prints the table of these.
@@ -51,7 +51,7 @@ pub struct Sources {
     /// The operator's number.
     pub configured: Option<u64>,
     /// The number from the table of machine shapes, and how sure it is.
-    pub shape: Option<(u64, Sure)>,
+    pub shape: Option<(u64, Certainty)>,
     /// The part's own best.
     pub remembered: Option<u64>,
     /// What the parts alike show, and whether that proves it.
@@ -65,7 +65,7 @@ impl Attribute {
     }
 
     /// The reason for falling short of a source, if it is one that is asked.
-    pub fn reason(&self, because: Because) -> Option<Reason> {
+    pub fn reason(&self, because: Basis) -> Option<Reason> {
         let mut reasons = self.reasons.iter();
         reasons.find_map(|(of, reason)| of.contains(&because).then_some(*reason))
     }
@@ -73,7 +73,7 @@ impl Attribute {
     /// What a value falls short of, by the first source that it falls short of. Less than `enough` of
     /// what is expected is too little.
     pub fn shortfall(&self, observed: u64, enough: f64, sources: &Sources) -> Option<Shortfall> {
-        let short = |(expected, because, proof): (u64, Because, bool)| {
+        let short = |(expected, because, proof): (u64, Basis, bool)| {
             Some(Shortfall {
                 observed,
                 expected,
@@ -84,24 +84,24 @@ impl Attribute {
             .filter(|_| (observed as f64) < expected as f64 * enough)
         };
         if let Some(configured) = sources.configured {
-            return short((configured, Because::Configured, true));
+            return short((configured, Basis::Configured, true));
         }
-        let shape = |sure: Sure| sources.shape.filter(|(_, of)| *of == sure);
+        let shape = |sure: Certainty| sources.shape.filter(|(_, of)| *of == sure);
         let asked = [
-            shape(Sure::Yes).map(|(value, _)| (value, Because::Shape, true)),
-            (sources.remembered).map(|value| (value, Because::Remembered, true)),
-            (sources.peers).map(|(value, proof)| (value, Because::Peers, proof)),
-            shape(Sure::AtMost).map(|(value, _)| (value, Because::Shape, false)),
+            shape(Certainty::Yes).map(|(value, _)| (value, Basis::Shape, true)),
+            (sources.remembered).map(|value| (value, Basis::Remembered, true)),
+            (sources.peers).map(|(value, proof)| (value, Basis::Peers, proof)),
+            shape(Certainty::AtMost).map(|(value, _)| (value, Basis::Shape, false)),
         ];
         asked.into_iter().flatten().find_map(short)
     }
 }
 
-/// Of the values of the rails alike and the rail's own: what it should have, and whether they prove it.
-pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
+/// Of the values of the peer rails and the rail's own: what it should have, and whether they prove it.
+pub type PeerRule = fn(&[u64], u64) -> Option<(u64, bool)>;
 
 /// The rails whose value of an attribute is observed, to judge each of them by all.
-pub struct OfRails<'c, 'a> {
+pub struct RailValues<'c, 'a> {
     row: &'c RailAttribute,
     context: &'c Context<'a>,
     /// Rails with their values.
@@ -114,11 +114,11 @@ pub struct RailAttribute {
     pub of: Attribute,
     /// The value of a rail that is up; `None` where it is not observed or says nothing.
     pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
-    /// What is said of it but by the memory and the peers. The memory's value is the best of this boot,
+    /// Its sources other than memory and peers. The memory's value here is the best of this boot,
     /// where the history keeps one.
-    pub said: fn(&Context<'_>, &PortView<'_>) -> Sources,
-    /// What the rails alike show that one of them should have: [`best`] or [`most`].
-    pub peers: OfPeers,
+    pub sources: fn(&Context<'_>, &PortView<'_>) -> Sources,
+    /// What the peer rails show that one of them should have: [`best`] or [`most`].
+    pub peers: PeerRule,
     /// Share of what is expected that is enough.
     pub enough: fn(&Context<'_>) -> f64,
     /// The value for people: `200 Gb/s`.
@@ -130,7 +130,7 @@ pub struct RailAttribute {
     /// Name of the observed value in the evidence.
     pub evidence: &'static str,
     /// Whether a rail without peers has one in the other ports of its card.
-    pub sisters: bool,
+    pub compares_card_ports: bool,
 }
 
 /// What a value falls short of.
@@ -141,7 +141,7 @@ pub struct Shortfall {
     /// The value that it should have.
     pub expected: u64,
     /// Where that is known from.
-    pub because: Because,
+    pub because: Basis,
     /// Whether it proves something wrong. Else it is worth a notice.
     pub proof: bool,
     /// The reason for that.
@@ -165,22 +165,22 @@ pub const fn row(
     RailAttribute {
         of: Attribute { name, reasons },
         observed,
-        said: |_, _| Sources::default(),
+        sources: |_, _| Sources::default(),
         peers: best,
         enough: |_| 1.0,
         text: |value| value.to_string(),
         value: |value| value.into(),
         verb: "has",
         evidence: name,
-        sisters: false,
+        compares_card_ports: false,
     }
 }
 
 impl RailAttribute {
     /// The rails whose value is observed.
-    pub fn of_rails<'c, 'a>(&'c self, context: &'c Context<'a>) -> OfRails<'c, 'a> {
+    pub fn of_rails<'c, 'a>(&'c self, context: &'c Context<'a>) -> RailValues<'c, 'a> {
         let value = |rail| Some((rail, (self.observed)(context, rail)?));
-        OfRails {
+        RailValues {
             row: self,
             context,
             values: context.rails().filter_map(value).collect(),
@@ -188,10 +188,10 @@ impl RailAttribute {
     }
 }
 
-impl OfRails<'_, '_> {
+impl RailValues<'_, '_> {
     /// The values of the rails that are like one, that one with them.
     pub fn of_peers(&self, port: &PortView<'_>) -> Vec<u64> {
-        let alike = match self.row.sisters && self.is_alone(port) {
+        let alike = match self.row.compares_card_ports && self.is_alone(port) {
             true => peers::alike_on_one_card,
             false => peers::alike,
         };
@@ -217,12 +217,13 @@ impl OfRails<'_, '_> {
         // Most often all show the same, and no rail is compared with another.
         let differs = self.values.iter().any(|(_, value)| *value != observed);
         let peers = (differs).then(|| (row.peers)(&self.of_peers(port), observed));
-        let said = (row.said)(context, port);
-        let of_rail = |(_, sure): &(u64, Sure)| port.rail && (*sure != Sure::Yes || sure_of_role());
+        let own = (row.sources)(context, port);
+        let of_rail =
+            |(_, sure): &(u64, Certainty)| port.rail && (*sure != Certainty::Yes || sure_of_role());
         let sources = Sources {
-            configured: said.configured.filter(|_| port.rail),
-            shape: said.shape.filter(of_rail),
-            remembered: remembered(context, port, row.of.name).max(said.remembered),
+            configured: own.configured.filter(|_| port.rail),
+            shape: own.shape.filter(of_rail),
+            remembered: remembered(context, port, row.of.name).max(own.remembered),
             peers: (peers.flatten())
                 .map(|(value, proof)| (value, proof && sure_of_role() && !self.is_alone(port))),
         };
@@ -246,11 +247,11 @@ impl OfRails<'_, '_> {
         let (observed, expected) = ((row.text)(short.observed), (row.text)(short.expected));
         let name = (context.profile).map_or("this machine", Profile::name);
         let because = match short.because {
-            Because::Configured => "as configured".to_string(),
-            Because::Shape if short.proof => format!("as every {name} has"),
-            Because::Shape => format!("which a {name} can have"),
-            Because::Remembered => "as it had earlier".to_string(),
-            Because::Peers => "as rails alike have".to_string(),
+            Basis::Configured => "as configured".to_string(),
+            Basis::Shape if short.proof => format!("as every {name} has"),
+            Basis::Shape => format!("which a {name} can have"),
+            Basis::Remembered => "its earlier best".to_string(),
+            Basis::Peers => "as on its peer rails".to_string(),
         };
         let message = format!(
             "{} {} {observed}, expected {expected}, {because}",
@@ -281,7 +282,7 @@ pub fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
     values.iter().find(clear).cloned()
 }
 
-/// An attribute that rails alike share: none of its values is better than another, but one that
+/// An attribute that peer rails share: none of its values is better than another, but one that
 /// differs from those of a clear majority is odd.
 pub struct PeerAttribute {
     /// What it is called in messages, "trust state", and the reason for an odd rail.
@@ -325,12 +326,13 @@ impl PeerAttribute {
             let peers = rails.iter().filter(|(other, _)| (self.alike)(port, other));
             let values: Vec<&str> = peers.map(|(_, value)| value.as_str()).collect();
             let usual = majority(&values).filter(|usual| usual != own)?;
-            let reason = self.of.reason(Because::Peers).filter(|_| asked(port))?;
+            let reason = self.of.reason(Basis::Peers).filter(|_| asked(port))?;
             let (subject, name) = (&port.subject, self.of.name);
-            let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
+            let message =
+                format!("{subject}: {name} is {own}, but {usual} on most of its peer rails");
             let found = context.of_port(reason, port, message);
             let found = found.with(self.evidence, own.as_str());
-            Some(found.expecting(usual, Because::Peers))
+            Some(found.expecting(usual, Basis::Peers))
         };
         rails.iter().filter_map(odd).collect()
     }

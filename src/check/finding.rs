@@ -8,14 +8,14 @@ use std::time::Duration;
 /// Where an expectation comes from, in the order in which the sources are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Because {
+pub enum Basis {
     /// The operator's settings.
     Configured,
     /// The table of known machines.
     Shape,
     /// What this machine was earlier, also before a reboot.
     Remembered,
-    /// The rails alike on this node.
+    /// The peer rails on this node.
     Peers,
 }
 
@@ -25,11 +25,11 @@ pub struct Expected {
     /// Number or name, in the unit of the evidence.
     pub value: serde_json::Value,
     /// Where it is known from.
-    pub because: Because,
+    pub because: Basis,
 }
 
-/// Evidence of a failing finding that a planned event shows, too, and its end within so many seconds:
-/// no taint before. A NIC that was reset without a word of its driver.
+/// Evidence key: a planned event (a NIC reset that its driver did not announce) looks the same and ends
+/// within this many seconds, so the taint waits that long.
 pub const PASSES_WITHIN: &str = "passes_within_s";
 
 /// How bad a finding is.
@@ -172,7 +172,7 @@ impl Finding {
     }
 
     /// With what was expected, and where that is known from.
-    pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Because) -> Self {
+    pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Basis) -> Self {
         let value = value.into();
         self.expected = Some(Expected { value, because });
         self

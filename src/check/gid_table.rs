@@ -1,6 +1,6 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
-use super::expected::{OfRails, PAST_AND_PEERS, RailAttribute, row};
+use super::expected::{PAST_AND_PEERS, RailAttribute, RailValues, row};
 use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
@@ -80,7 +80,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>, kinds: &OfRails<'_, '_>) -> Option<Candidate> {
+fn judge(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    kinds: &RailValues<'_, '_>,
+) -> Option<Candidate> {
     let subject = &port.subject;
     let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let is_read = |table: &GidTable| untyped(table) == 0 || best_of_v2(table) >= 2;

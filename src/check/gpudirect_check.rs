@@ -63,19 +63,19 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
     makers
         .into_iter()
         .find_map(|(maker, vendor, class, absent)| {
-            let is_his =
+            let is_of_maker =
                 |gpu: &PciFunction| gpu.id.starts_with(vendor) && gpu.class.starts_with(class);
             let gpus: Vec<_> = (pci.gpu_functions())
-                .filter(|(_, gpu)| is_his(gpu) && !gives_away(gpu.driver.as_deref()))
+                .filter(|(_, gpu)| is_of_maker(gpu) && !gives_away(gpu.driver.as_deref()))
                 .map(|(address, _)| address.to_string())
                 .collect();
-            let is_had = |gpu: &String| is_driven(pci, gpu) || facts.lists(gpu);
-            if gpus.is_empty() || (gpus.iter().any(is_had) && !absent) {
+            let has_driver = |gpu: &String| is_driven(pci, gpu) || facts.lists(gpu);
+            if gpus.is_empty() || (gpus.iter().any(has_driver) && !absent) {
                 return None;
             }
             let what = match absent {
                 true => "but no NVIDIA driver is loaded",
-                false => "and its driver has none of them",
+                false => "but their driver has bound none",
             };
             let message = format!("{} {maker} GPUs, {what}", gpus.len());
             let found = context.candidate("GpuDriverAbsent", ("driver", "driver"), message);
@@ -98,7 +98,7 @@ fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> 
             Some(found.with("driver", driver.unwrap_or_default()))
         }
         Path::Unknown => {
-            let message = format!("the path of GPUDirect RDMA is not known: {why}");
+            let message = format!("the GPUDirect RDMA path is unknown: {why}");
             let candidate = context.candidate("GpuDirectUnknown", subject, message);
             Some(candidate.weighing(Weight::counting_if(required)))
         }

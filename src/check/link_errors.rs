@@ -2,7 +2,7 @@
 
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
-use super::{Because, Candidate, Context, PortView};
+use super::{Basis, Candidate, Context, PortView};
 use crate::observe::track::Window;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
             format!("{subject}: {share:.1e} of the bits received are corrected, {trend}; {what}");
         let found = context.of_port("CorrectedBitsHigh", rail, message);
         let found = found.with("share", *share).with("trend", trend);
-        Some(found.expecting(*limit, Because::Shape))
+        Some(found.expecting(*limit, Basis::Shape))
     });
     judged.collect()
 }

@@ -1,7 +1,7 @@
 //! Rails that run slower than they should.
 
-use super::expected::{OfRails, RailAttribute, Sources, row};
-use super::{Because, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
+use super::expected::{RailAttribute, RailValues, Sources, row};
+use super::{Basis, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
 use crate::observe::reading::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;
@@ -10,7 +10,7 @@ check!(link_rate, run);
 
 /// The rate of a port; 400 and 399.9 Gb/s are the same.
 pub const RATE: RailAttribute = RailAttribute {
-    said: |context, port| {
+    sources: |context, port| {
         let shape = context.profile.and_then(|profile| profile.shape);
         let of_shape = shape.map(|shape| shape.gbps).filter(|(gbps, _)| *gbps > 0);
         Sources {
@@ -25,14 +25,14 @@ pub const RATE: RailAttribute = RailAttribute {
     value: |rate| BitsPerSec(rate).gbps().into(),
     verb: "runs at",
     evidence: "rate_gbps",
-    sisters: true,
+    compares_card_ports: true,
     ..row(
         remembered::RATE,
         |_, port| port.judged_rate().map(|rate| rate.0),
         &[
-            (&[Because::Configured, Because::Shape], "RateBelowExpected"),
-            (&[Because::Remembered], "RateBelowBest"),
-            (&[Because::Peers], "RateBelowPeers"),
+            (&[Basis::Configured, Basis::Shape], "RateBelowExpected"),
+            (&[Basis::Remembered], "RateBelowBest"),
+            (&[Basis::Peers], "RateBelowPeers"),
         ],
     )
 };
@@ -53,13 +53,17 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) -> Option<Candidate> {
+fn judge(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    rates: &RailValues<'_, '_>,
+) -> Option<Candidate> {
     if port.rail
         && let Some(why) = unreadable(context, port)
     {
         let read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.rate.value().is_some());
         let blind = port.link.is_some() && !context.rails().any(read);
-        let message = format!("rate of {} is not known: {why}", port.subject);
+        let message = format!("rate of {} is unknown: {why}", port.subject);
         let found = (context.of_port("RateUnreadable", port, message))
             .with("file", format!("ports/{}/rate", port.port.number));
         return Some(found.weighing(Weight::counting_if(blind)));
@@ -78,8 +82,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rates: &OfRails<'_, '_>) ->
         // RoCE has as many lanes as the speed that the switch's port is set to.
         let fewer = infiniband && own_lanes.is_some() && own_lanes < most_lanes;
         match short.because {
-            Because::Peers if fewer => short.reason = "LaneWidthReduced",
-            Because::Shape if !short.proof => short.reason = "RateBelowNominal",
+            Basis::Peers if fewer => short.reason = "LaneWidthReduced",
+            Basis::Shape if !short.proof => short.reason = "RateBelowNominal",
             _ => {}
         }
         let found = rates.candidate(port, short);
@@ -103,7 +107,7 @@ fn unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str
     }
     match &link.rate {
         Reading::Value(_) => None,
-        Reading::Absent => Some("the kernel does not tell it"),
+        Reading::Absent => Some("the kernel does not report it"),
         Reading::NotObservable => Some("it cannot be observed from here"),
         Reading::Failed(_) => Some("reading it fails"),
     }

@@ -7,9 +7,9 @@ use super::expected::{
 };
 use super::nic_kernel::is_resetting;
 use super::peers;
-use super::profile::{CLOUD_LINKS, Profile, Sure};
+use super::profile::{CLOUD_LINKS, Certainty, Profile};
 use super::roles::kind::{self, layer_name};
-use super::{Action, Because, Candidate, Context, PortView, Reason, Status, Weight};
+use super::{Action, Basis, Candidate, Context, PortView, Reason, Status, Weight};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -77,7 +77,8 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
         let gone = known.filter(move |key| context.is_rail(key) && !is_listed(key));
         gone.map(move |key| {
             let subject = format!("{}/{}", device.name, key.port);
-            let message = format!("state of {subject} is not known: it has left the list");
+            let message =
+                format!("state of {subject} is unknown: its device no longer lists the port");
             let found = context.candidate("StateUnreadable", (key.to_string(), subject), message);
             found.raised_after(after).with("port", key.port)
         })
@@ -99,13 +100,13 @@ fn is_switched_off(port: &PortView<'_>) -> bool {
 fn state_unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let after = context.policy.link_state.unknown_raise_after.0;
     let why = match port.link.map(|link| &link.state) {
-        None => "it was not read, or its last reading is too old to go by",
+        None => "it was not read, or its last reading is too old",
         Some(Reading::Failed(_)) => "reading it fails",
-        Some(Reading::Absent | Reading::NotObservable) => "the kernel does not tell it",
+        Some(Reading::Absent | Reading::NotObservable) => "the kernel does not report it",
         Some(Reading::Value(_)) if port.is_active() => "its link layer cannot be read",
         Some(Reading::Value(_)) => "the kernel gives a state without a name",
     };
-    let message = format!("state of {} is not known: {why}", port.subject);
+    let message = format!("state of {} is unknown: {why}", port.subject);
     let found = context.of_port("StateUnreadable", port, message);
     let found = found.with("state", port.state_text());
     port.rail.then(|| found.raised_after(after))
@@ -193,7 +194,7 @@ fn what_is_wrong(
         _ if is_switched_off(port) => ("PhysDisabled", "is switched off", policy.raise_after.0),
         (_, phys) => {
             let what = match phys {
-                PhysState::Polling => "has no link: it polls for a partner",
+                PhysState::Polling => "has no link: it is polling for a link partner",
                 PhysState::Training => "has no link: it keeps training",
                 _ => "has no link",
             };
@@ -267,7 +268,7 @@ fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
         return None;
     }
     let message = format!(
-        "{} rails wait for the subnet manager at once: it fails over, or is gone",
+        "{} rails are waiting for the subnet manager at once: it is failing over, or is down",
         waiting.len()
     );
     let mut found = context.candidate("LinkInit", ("subnet manager", "subnet manager"), message);
@@ -288,7 +289,7 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
     }
     let alike = peers::among(context, port, |other| Some(other.is_active()));
     let (up, of) = (alike.iter().filter(|up| **up).count(), alike.len());
-    let message = format!("{message}; of {of} rails like it {up} up");
+    let message = format!("{message}; {up} of {of} rails of its kind are up");
     let found = context.of_port("LinkUnproven", port, message);
     found.with("up", up).with("alike", of)
 }
@@ -346,14 +347,14 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
         let is_unused = || peers::is_second(context, port) || all_use_another_port(context, port);
         let hint = proof || up > 0 && !is_unused();
         sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
-        sources.shape = shape.map(|rails| (should(rails), Sure::Yes));
+        sources.shape = shape.map(|rails| (should(rails), Certainty::Yes));
         sources.remembered = sources.remembered.or(remembered(context, port, UP));
         sources.peers = (hint && shape.is_none()).then_some((1, proof));
     }
     LINK_UP.shortfall(0, 1.0, &sources)
 }
 
-/// Whether the cards of all rails like it are cabled at another port: as a rule, one of two is used.
+/// Whether the cards of all its peer rails are cabled at another port: as a rule, one of two is used.
 fn all_use_another_port(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let slot = |of: &PortView<'_>| of.device.pci.map(|pci| pci.slot());
     let has_other = |of: &PortView<'_>| {
@@ -393,13 +394,13 @@ fn is_spare(context: &Context<'_>, port: &PortView<'_>) -> bool {
     counted && down && short_of_up(context, port).is_none()
 }
 
-fn evidence(port: &PortView<'_>, because: Because) -> &'static str {
+fn evidence(port: &PortView<'_>, because: Basis) -> &'static str {
     match because {
-        Because::Configured => "expected by configuration",
+        Basis::Configured => "expected by configuration",
         _ if port.was_up() => "it was up earlier this boot",
-        Because::Shape => "every machine of this shape has it up",
-        Because::Remembered => "it was up before the node was restarted",
-        Because::Peers => "rails like it are up",
+        Basis::Shape => "every machine of this shape has it up",
+        Basis::Remembered => "it was up before the node was restarted",
+        Basis::Peers => "its peer rails are up",
     }
 }
 
@@ -410,7 +411,7 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     }
     let policy = &context.policy.link_state;
     let say = |reason: Reason, what: &str| {
-        let message = format!("{} is active and {what}", port.subject);
+        let message = format!("{} is active but {what}", port.subject);
         (context.of_port(reason, port, message)).raised_after(policy.address_raise_after.0)
     };
     let device = port.device;
@@ -462,7 +463,7 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         Some(found.with("was", before).with("is", now))
     });
     let orphan = || {
-        let message = format!("{subject} is active and knows no subnet manager (SM LID 0)");
+        let message = format!("{subject} is active but has no subnet manager (SM LID 0)");
         let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;
         let found = say(SM_CHANGED, message).with("sm_lid", 0);
         none.then(|| found.raised_after(policy.address_raise_after.0))
@@ -487,7 +488,7 @@ fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     let subject = &port.subject;
     let message = format!("{subject}: the port's mode is {is}, and was {was} earlier");
     let found = (context.of_port("WrongLinkLayer", port, message)).with("link_layer", is);
-    Some(found.expecting(was, Because::Remembered))
+    Some(found.expecting(was, Basis::Remembered))
 }
 
 fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
@@ -506,7 +507,7 @@ fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
             let (key, subject) = (&port.key, &port.subject);
             let about = (format!("{key} leg {leg}"), format!("{subject} leg {leg}"));
             let message = format!(
-                "{subject} stays up on one leg: {leg}, another leg of its bond, has no carrier"
+                "{subject}: bond leg {leg} has no carrier; the port stays up on another leg"
             );
             (context.candidate("BondLegDown", about, message))
                 .weighing(port.weight())

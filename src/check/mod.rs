@@ -73,7 +73,7 @@ pub(crate) mod testing;
 
 pub use context::Context;
 pub use finding::{
-    Action, Because, Candidate, Expected, Finding, PASSES_WITHIN, Reason, Status, Timing, Weight,
+    Action, Basis, Candidate, Expected, Finding, PASSES_WITHIN, Reason, Status, Timing, Weight,
 };
 pub use policy::Policy;
 pub use port::PortView;
@@ -190,7 +190,7 @@ mod tests {
 
     use super::testing::{Node, device, gpu, key, link, nic};
     use super::*;
-    use crate::observe::kernel::{KernelEvent, What, Xid};
+    use crate::observe::kernel::{KernelEvent, KernelEventKind, Xid};
     use crate::observe::rdma::{LinkLayer, PhysState, PortState};
     use crate::observe::reading::{FaultKind, Reading};
     use std::collections::BTreeSet;
@@ -253,7 +253,7 @@ mod tests {
                 node.set_fault(source, &nic(i), FaultKind::Denied);
             }
             for code in [48, 63, 79, 9999] {
-                let what = What::Xid(Xid {
+                let what = KernelEventKind::Xid(Xid {
                     code,
                     ..Xid::default()
                 });

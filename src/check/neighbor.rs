@@ -28,7 +28,7 @@ fn judge(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     let whose = (other.as_ref()).map(|other| format!(", where {other} was before"));
     let whose = whose.unwrap_or_default();
     let subject = cable(rail, interface);
-    let message = format!("{subject} was connected to {was} and now is to {is}{whose}");
+    let message = format!("{subject} was connected to {was} and is now connected to {is}{whose}");
     let found = context.of_port("NeighborChanged", rail, message);
     let found = found.with("was", was.to_string());
     let found = found.with("neighbor", is.to_string());
@@ -102,9 +102,9 @@ mod tests {
         assert_eq!(
             messages(&node),
             [
-                "mlx5_0/1 was connected to leaf-0 swp1 and now is to leaf-1 swp1, where mlx5_1/1 was before",
-                "mlx5_1/1 was connected to leaf-1 swp1 and now is to leaf-0 swp1, where mlx5_0/1 was before",
-                "mlx5_2/1 was connected to leaf-2 swp1 and now is to leaf-9 swp1",
+                "mlx5_0/1 was connected to leaf-0 swp1 and is now connected to leaf-1 swp1, where mlx5_1/1 was before",
+                "mlx5_1/1 was connected to leaf-1 swp1 and is now connected to leaf-0 swp1, where mlx5_0/1 was before",
+                "mlx5_2/1 was connected to leaf-2 swp1 and is now connected to leaf-9 swp1",
             ]
         );
         let first = &node.run(&CHECK)[0];
@@ -145,7 +145,7 @@ mod tests {
         node.tick(1);
         assert_eq!(
             messages(&node),
-            ["mlx5_0/1 (leg1) was connected to leaf-1 swp1 and now is to leaf-9 swp1"]
+            ["mlx5_0/1 (leg1) was connected to leaf-1 swp1 and is now connected to leaf-9 swp1"]
         );
         let found = &node.run(&CHECK)[0];
         assert_eq!(found.evidence["was"], "leaf-1 swp1");
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(
             messages(&node),
             [
-                "mlx5_0/1 (leg0) was connected to leaf-0 swp1 and now is to leaf-1 swp1, where mlx5_0/1 (leg1) was before"
+                "mlx5_0/1 (leg0) was connected to leaf-0 swp1 and is now connected to leaf-1 swp1, where mlx5_0/1 (leg1) was before"
             ]
         );
     }

@@ -54,7 +54,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .filter_map(|rail| {
             if key(rail) == Some(0) {
                 let subject = &rail.subject;
-                let message = format!("{subject} is active in no partition: P_Key 0 is empty");
+                let message = format!(
+                    "{subject} is active but in no partition: entry 0 of its P_Key table is empty"
+                );
                 let found = context.of_port("NoPartition", rail, message);
                 return Some(found.with("pkey", "0x0000"));
             }

@@ -1,7 +1,7 @@
 //! PCIe links of rails and GPUs.
 
 use super::debounce::WHOLE_NODE;
-use super::expected::{OfRails, PAST_AND_PEERS, RailAttribute, row};
+use super::expected::{PAST_AND_PEERS, RailAttribute, RailValues, row};
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
@@ -81,7 +81,7 @@ fn carries(link: &PcieLink) -> Option<u64> {
 fn slow_path(
     context: &Context<'_>,
     rail: &PortView<'_>,
-    paths: &OfRails<'_, '_>,
+    paths: &RailValues<'_, '_>,
 ) -> Option<Candidate> {
     let narrowest = path(context, rail);
     if let Some(mut found) = paths.judge(rail) {
@@ -144,8 +144,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
         // An empty key stands for every key of the check, so that no finding is cleared.
         let about = (WHOLE_NODE, "pci");
-        let unreadable =
-            context.candidate("PciUnreadable", about, "PCI facts are too old to go by");
+        let unreadable = context.candidate(
+            "PciUnreadable",
+            about,
+            "the last read of the PCI bus is too old",
+        );
         return Vec::from_iter(context.snapshot.pci.is_some().then_some(unreadable));
     };
     let mut found = Vec::new();

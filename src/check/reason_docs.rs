@@ -18,7 +18,7 @@ static BY_REASON: LazyLock<BTreeMap<&str, &ReasonDoc>> = LazyLock::new(|| {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReasonTable {
-    pub check: BTreeMap<String, OfCheck>,
+    pub check: BTreeMap<String, CheckRow>,
     verdict: Vec<ReasonDoc>,
     /// Of a reason without a row, which the tests exclude.
     #[serde(skip)]
@@ -27,7 +27,7 @@ pub(super) struct ReasonTable {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfCheck {
+pub(super) struct CheckRow {
     title: String,
     what: String,
     reason: Vec<ReasonDoc>,

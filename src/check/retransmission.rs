@@ -38,7 +38,7 @@ fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     ];
     let suspects = suspects.into_iter().filter_map(|suspect| {
         let mut candidate = rule(suspect)?;
-        if !has_company(counters, counters_of(suspect.0)) {
+        if !is_corroborated(counters, counters_of(suspect.0)) {
             candidate.weight = Weight::Notice;
         }
         Some(candidate)
@@ -99,7 +99,7 @@ fn is_lossless(context: &Context<'_>, port: &PortView<'_>) -> Option<bool> {
 }
 
 /// Whether losses were seen with it, or it came before and now again.
-fn has_company(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
+fn is_corroborated(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
     counters.by(counters_of("PacketLoss"), COMPANY) > 0
         || counters.by(names, AGAIN) > counters.by(names, COMPANY)
 }

@@ -75,7 +75,7 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
             port.device.0 == *health.subject || port.to_string() == *health.subject
         };
         let rail = &*health.source == "link" && rail_keys(context.roles).any(is);
-        let message = format!("reading {about} makes no progress");
+        let message = format!("reading {about} is stuck");
         return Some(
             (context.candidate("SourceStalled", (key, about), message))
                 .weighing(Weight::counting_if(rail))
@@ -103,7 +103,7 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
     let why = match (&health.fault, health.stalled_since, health.absent) {
         (Some(fault), _, _) => fault.detail.clone(),
         (None, Some(_), _) => "its reader makes no progress".to_string(),
-        (None, None, true) => "there is none".to_string(),
+        (None, None, true) => "it does not exist".to_string(),
         (None, None, false) => return None,
     };
     let gpus = context.gpus().len();

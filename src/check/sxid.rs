@@ -47,10 +47,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 mod tests {
     use super::super::testing::Node;
     use super::*;
-    use crate::observe::kernel::{KernelEvent, Severity, Sxid, What};
+    use crate::observe::kernel::{KernelEvent, KernelEventKind, Severity, Sxid};
 
     fn push(node: &mut Node, code: u32, severity: Option<Severity>) {
-        let what = What::Sxid(Sxid { code, severity });
+        let what = KernelEventKind::Sxid(Sxid { code, severity });
         let event = KernelEvent::new(what, "nvidia-nvswitch3: SXid …");
         let event = event.of_slot(Some("0000:05:00".into()));
         node.history.push_event(node.now, false, &event);
@@ -74,7 +74,7 @@ mod tests {
         let fatal = ["0000:05:00 SxidFatal Failing Verdict"];
         assert_eq!(node.told(&CHECK), fatal);
         // A reloaded driver ends it, once it has been quiet.
-        let loaded = KernelEvent::new(What::DriverLoaded, "NVRM: loading …");
+        let loaded = KernelEvent::new(KernelEventKind::DriverLoaded, "NVRM: loading …");
         node.history.push_event(node.now, false, &loaded);
         node.tick(59);
         assert_eq!(node.told(&CHECK), fatal);

@@ -224,12 +224,12 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
         _ => return None,
     };
     let subject = subject(slot);
-    let wish = xid_codes::recovery(action).what.as_str();
+    let requested = xid_codes::recovery(action).what.as_str();
     let name = context.gpu_name(subject);
-    let message = format!("{name}: the driver asks for {wish} (Xid 154)");
+    let message = format!("{name}: the driver asks for {requested} (Xid 154)");
     let mut candidate = (context.candidate("GpuRecoveryRequired", (slot, subject), message))
         .with("xid", RECOVERY_CODE)
-        .with("action", wish);
+        .with("action", requested);
     candidate.status = status;
     Some(candidate.fix(ruling.action, ruling.remedy))
 }

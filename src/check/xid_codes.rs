@@ -8,7 +8,9 @@ use super::Action;
 pub use super::policy::Disposition;
 use super::policy::XidOverride;
 use crate::data_files::embedded;
-use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
+use crate::observe::kernel::{
+    KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, XidDetail,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -42,9 +44,9 @@ pub struct Ruling {
 /// Judges an Xid or SXid event; `None` for other kinds.
 pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
     match &event.what {
-        What::Xid(xid) => Some(xid_ruling(xid.code, &xid.detail, overrides)),
+        KernelEventKind::Xid(xid) => Some(xid_ruling(xid.code, &xid.detail, overrides)),
         // NVSwitch errors go by their own word; detail lines of a report carry none and add nothing.
-        What::Sxid(sxid) => {
+        KernelEventKind::Sxid(sxid) => {
             let (disposition, remedy) = match sxid.severity {
                 Some(Severity::Fatal) => (Disposition::Fatal, "reboot"),
                 _ => (Disposition::Ignore, "watch"),

@@ -129,16 +129,16 @@ pub(super) enum Commands {
     // In an enum of their own: the function that clap derives of one enum holds all its commands on the stack.
     #[command(flatten)]
     Local(LocalCommands),
-    /// The nodes of a cluster by verdict, reason and cause; as a plug-in, kubectl selvage
+    /// Show a cluster's nodes by verdict, reason and cause (as a plug-in: kubectl selvage)
     #[command(disable_help_subcommand = true, after_help = fleet::EXIT_STATUSES)]
     Fleet(fleet::Flags),
-    /// On a Slurm node: drain and resume it by the agent's verdict
+    /// Drain and resume this Slurm node according to the agent's verdict
     #[command(subcommand, disable_help_subcommand = true)]
     #[command(arg_required_else_help = true)]
     Slurm(slurm::Program),
-    /// Remove our labels, taint and condition from a node, or from all, before an uninstall
-    Cleanup(cleanup::Which),
-    /// Accept this machine as it is now: forget its best values
+    /// Remove selvage's labels, taint and condition from one node or all, before an uninstall
+    Cleanup(cleanup::CleanupTarget),
+    /// Accept this machine's current state as normal: forget its remembered best values
     Accept,
     /// Print every setting with default and meaning, or the settings in force
     Config {
@@ -176,9 +176,9 @@ pub(super) enum LocalCommands {
         #[command(flatten)]
         output: Output,
         #[command(flatten)]
-        asked: ask::Ask,
+        asked: ask::AgentArgs,
         #[command(flatten)]
-        exit: check::Exit,
+        exit: check::ExitArgs,
     },
     /// Read this node once and print the metrics
     Metrics,
@@ -199,7 +199,7 @@ pub(super) enum LocalCommands {
     },
     /// Run next to a training container: follow its NCCL logs, serve metrics, print verdicts
     Sidecar(crate::sidecar::SidecarSettings),
-    /// In a training container: can the job use the fabric?
+    /// Check from inside a training container whether the job can use the fabric
     #[command(after_help = "Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")]
     Preflight {
         #[command(flatten)]

@@ -14,7 +14,7 @@ const AGENT_TIMEOUT: Duration = Duration::from_secs(1);
 const TOKENS_MAX: u64 = 64 << 10;
 
 #[derive(Debug, Args)]
-pub(super) struct Ask {
+pub(super) struct AgentArgs {
     /// Ask the running agent, where agent.listen says or at ADDRESS
     #[arg(long, value_name = "ADDRESS", require_equals = true)]
     pub agent: Option<Option<String>>,
@@ -28,7 +28,7 @@ pub(super) struct Ask {
 /// The agent cannot be reached, does not answer in time, or its answer cannot be trusted.
 pub(super) async fn report(
     config: &Config,
-    asked: &Ask,
+    asked: &AgentArgs,
     style: Option<Style>,
 ) -> Result<(AgentReport, String), String> {
     let given = asked.agent.clone().flatten();

@@ -3,14 +3,14 @@
 use super::args::ArgInputs;
 use super::complain;
 use super::nccl::{self, ScannedLog};
-use super::run::{Ended, fail, init_log, load_on_tree, print, refuse_all};
+use super::run::{Exit, fail, init_log, load_on_tree, print, refuse_all};
 use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::files::{self, check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
 use crate::report::agent_report::AgentReport;
-use crate::report::bench::{Bench, Input, textfile};
+use crate::report::bench::{Bench, BenchInput, textfile};
 use crate::source::bench_output::{BenchReader, parse_json};
 use crate::units::BitsPerSec;
 use clap::{ArgMatches, Args, value_parser};
@@ -26,7 +26,7 @@ const MAX_REPORT: u64 = 16 << 20;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Benchmarks")]
 pub(super) struct BenchArgs {
-    /// Read nccl-tests output: is its bus bandwidth the rails' rate?
+    /// Read nccl-tests output: does its bus bandwidth reach what the rails can carry?
     ///
     /// Exit status: 0 line rate, 1 below, 2 TCP in the log or wrong results, 3 cannot tell.
     #[arg(long)]
@@ -71,7 +71,7 @@ fn rate(text: &str) -> Result<BitsPerSec, &'static str> {
 }
 
 /// Runs `selvage nccl --bench`.
-pub(super) fn command(inputs: &ArgInputs, args: &BenchArgs, matches: &ArgMatches) -> Ended {
+pub(super) fn command(inputs: &ArgInputs, args: &BenchArgs, matches: &ArgMatches) -> Exit {
     let files = &inputs.files;
     let rails = rails(args, files, matches).map_err(refuse_all)?;
     let (bench, errors) = run(files, rails, args.collective);
@@ -172,7 +172,7 @@ fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> (B
         if bench.dropped > 0 {
             errors.push(format!("{name}: {} more runs are left out", bench.dropped));
         }
-        inputs.push(Input { name, runs, nccl });
+        inputs.push(BenchInput { name, runs, nccl });
     }
     (Bench::new(rails, inputs), errors)
 }

@@ -13,7 +13,7 @@ Exit status, by --exit-codes:
 
 /// How a verdict becomes an exit status.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Exit {
+pub struct ExitArgs {
     /// Mildest verdict that fails: unready, degraded, unknown (the default)
     #[arg(long, value_name = "VERDICT", default_value = "unknown")]
     #[arg(hide_possible_values = true, hide_default_value = true)]

@@ -1,6 +1,6 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
-use super::run::{Ended, fail, print, refuse};
+use super::run::{Exit, fail, print, refuse};
 use super::runtime::on_runtime;
 use crate::cluster::Limits;
 use crate::cluster::api::NodeApi;
@@ -10,17 +10,17 @@ use clap::Args;
 use std::io::{self, Write};
 
 #[derive(Debug, Args)]
-pub(super) struct Which {
+pub(super) struct CleanupTarget {
     /// All nodes, and the budget's Leases
     #[arg(long)]
     all: bool,
-    /// One node; without --all and --node, this one
+    /// This node only [default: the node that this runs on]
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     node: Option<String>,
 }
 
 /// Cleans the nodes that the command line names.
-pub(super) fn run(config: &Config, which: &Which) -> Ended {
+pub(super) fn run(config: &Config, which: &CleanupTarget) -> Exit {
     let own = Some(&config.agent.node_name).filter(|name| !name.is_empty());
     let one = which.node.as_ref().or(own).filter(|_| !which.all);
     if one.is_none() && !which.all {

@@ -7,7 +7,7 @@ mod console;
 mod runner;
 mod settings;
 
-use super::run::{Ended, fail, print, refuse, serve, style};
+use super::run::{Exit, fail, print, refuse, serve, style};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::files::{check_replaceable, replace};
@@ -71,7 +71,7 @@ fn parse_speed(text: &str) -> Result<f64, &'static str> {
 }
 
 /// Runs `selvage simulate`.
-pub(super) fn simulate_command(args: SimulateArgs) -> Ended {
+pub(super) fn simulate_command(args: SimulateArgs) -> Exit {
     let (Some(node), Some(dir)) = (args.node, args.dir) else {
         return print(&simulate::listing());
     };
@@ -95,7 +95,7 @@ pub(super) fn simulate_command(args: SimulateArgs) -> Ended {
 }
 
 /// Runs `selvage demo`.
-pub(super) fn demo_command(args: &DemoArgs) -> Ended {
+pub(super) fn demo_command(args: &DemoArgs) -> Exit {
     if args.once && (args.nodes > 1 || args.play.is_some()) {
         return Err(refuse("--once is for one node: a fleet's faults last"));
     }

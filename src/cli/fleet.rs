@@ -1,7 +1,7 @@
 //! `selvage fleet`, which is also `kubectl selvage`: the nodes of a cluster by verdict, reason and cause.
 
 use super::complain;
-use super::run::{Ended, fail, init_log, print, refuse, refuse_all, style};
+use super::run::{Exit, fail, init_log, print, refuse, refuse_all, style};
 use super::runtime::{on_runtime, stop_signal};
 use crate::cluster::api::connect;
 use crate::cluster::error::ApiError;
@@ -73,7 +73,7 @@ pub(super) enum Screen {
         /// Checks (link_flap), reasons (LinkDown) or taint
         what: Vec<String>,
     },
-    /// End mutes on a node; all of them where none is named
+    /// Unmute checks or the taint on a node; everything where nothing is named
     Unmute {
         node: String,
         /// Checks (link_flap), reasons (LinkDown) or taint
@@ -138,7 +138,7 @@ impl CommandLine {
     }
 
     /// Prints it; gives the exit status.
-    fn show(&self, fleet: &Fleet) -> Ended {
+    fn show(&self, fleet: &Fleet) -> Exit {
         print(&self.encode(fleet))?;
         Ok(u8::from(fleet.has_unready()))
     }
@@ -153,7 +153,7 @@ impl CommandLine {
 }
 
 /// Shows what the command line asks for; gives the exit status.
-pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Ended {
+pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Exit {
     let (name, below) = matches.subcommand().unwrap_or(("", matches));
     let loaded = config::load(below, |_| None).map_err(refuse_all)?;
     loaded.warnings.iter().for_each(complain);
@@ -183,7 +183,7 @@ pub(super) fn run(flags: Flags, matches: &ArgMatches) -> Ended {
     on_runtime(show(&asked)).map_err(fail)?
 }
 
-async fn show(asked: &CommandLine) -> Ended {
+async fn show(asked: &CommandLine) -> Exit {
     match &asked.flags.screen {
         Some(Screen::Node { node }) => report(node, asked).await,
         Some(Screen::Mute { node, length, what }) => mute(node, Some(length), what, asked).await,
@@ -197,7 +197,7 @@ async fn show(asked: &CommandLine) -> Ended {
     }
 }
 
-async fn list(asked: &CommandLine) -> Ended {
+async fn list(asked: &CommandLine) -> Exit {
     let (api, _) = asked.connect().await?;
     let nodes = api.list(asked.selector()).await;
     asked.show(&asked.summarise(nodes.map_err(fail)?))
@@ -207,7 +207,7 @@ async fn list(asked: &CommandLine) -> Ended {
 const TARGETS_MAX: u64 = 4 << 20;
 
 /// Shows the agents at the addresses in a file.
-async fn targets(path: &str, asked: &CommandLine) -> Ended {
+async fn targets(path: &str, asked: &CommandLine) -> Exit {
     let named = |wrong: String| format!("{path}: {wrong}");
     let text = crate::files::read_regular(Path::new(path), TARGETS_MAX)
         .map_err(|error| refuse(named(error.to_string())))?;
@@ -217,7 +217,7 @@ async fn targets(path: &str, asked: &CommandLine) -> Ended {
 }
 
 /// Shows the fleet whenever it changes, until a signal.
-async fn watch(asked: &CommandLine) -> Ended {
+async fn watch(asked: &CommandLine) -> Exit {
     if asked.flags.output == "json" {
         return Err(refuse("--watch shows text: -o text or -o wide"));
     }
@@ -268,7 +268,7 @@ async fn watch(asked: &CommandLine) -> Ended {
 }
 
 /// One node's report.
-async fn report(node: &str, asked: &CommandLine) -> Ended {
+async fn report(node: &str, asked: &CommandLine) -> Exit {
     let (api, namespace) = asked.connect().await?;
     let style = (asked.flags.output != "json").then(style);
     let answer = api.report(&namespace, node, style).await;
@@ -276,16 +276,16 @@ async fn report(node: &str, asked: &CommandLine) -> Ended {
 }
 
 /// Writes the annotation by which the agent forgets.
-async fn accept(node: &str, asked: &CommandLine) -> Ended {
+async fn accept(node: &str, asked: &CommandLine) -> Exit {
     let (api, _) = asked.connect().await?;
     (api.accept(node, Timestamp::now()).await).map_err(fail)?;
     print(&format!(
-        "{node}: accepted; its agent forgets what the machine was at its best, faults that are seen now stay\n"
+        "{node}: accepted; its agent forgets the remembered best values, findings with other evidence stay\n"
     ))
 }
 
 /// Writes the annotation by which the agent mutes for a length of time, or without one unmutes.
-async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &CommandLine) -> Ended {
+async fn mute(node: &str, length: Option<&String>, what: &[String], asked: &CommandLine) -> Exit {
     let now = Timestamp::now();
     let targets = mute::targets(what.iter().map(String::as_str));
     let until = length.map(|length| mute::end(length, now)).transpose();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{compression::refusal, nccl};
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
-use crate::observe::kernel::{KernelEvent, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind};
 use crate::report::object;
 use crate::source::kernel_log::assemble::Assembler;
 
@@ -124,7 +124,7 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 
 fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
     let xid = match &event.what {
-        What::Xid(xid) => Some(xid),
+        KernelEventKind::Xid(xid) => Some(xid),
         _ => None,
     };
     let event = object! {
@@ -145,8 +145,8 @@ fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
 /// characters from the log never reach the terminal.
 fn write_text(out: &mut Vec<u8>, event: &KernelEvent, explained: &mut BTreeSet<String>) {
     let kind = match &event.what {
-        What::Xid(xid) => format!("xid {}", xid.code),
-        What::Sxid(sxid) => format!("sxid {}", sxid.code),
+        KernelEventKind::Xid(xid) => format!("xid {}", xid.code),
+        KernelEventKind::Sxid(sxid) => format!("sxid {}", sxid.code),
         other => other.name().to_owned(),
     };
     let place = (event.device.as_deref()).or(event.pci.as_deref());

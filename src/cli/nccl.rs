@@ -3,7 +3,7 @@
 use super::args::ArgInputs;
 use super::complain;
 use super::compression::{GZIP, refusal};
-use super::run::{Ended, print};
+use super::run::{Exit, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const PIECE: usize = 256 << 10;
 
 /// Runs `selvage nccl`. Exit status: 0 no fallback, 1 a fallback, 3 unknown or unreadable.
-pub(super) fn command(given: &ArgInputs) -> Ended {
+pub(super) fn command(given: &ArgInputs) -> Exit {
     let (inputs, errors) = run(&given.files);
     errors.iter().for_each(complain);
     print(&match given.output.style() {

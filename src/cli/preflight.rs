@@ -31,7 +31,7 @@ const CONF: Duration = Duration::from_secs(5);
 /// Settings of one run.
 #[derive(Debug, Clone, Args)]
 pub struct PreflightSettings {
-    /// Print the same, and exit 0 whatever was found
+    /// Print the report, but always exit 0
     #[arg(long, env = "SELVAGE_PREFLIGHT_WARN", value_parser = FalseyValueParser::new())]
     pub warn: bool,
     /// Exit 0 on milder verdicts: `unready` ignores degraded and unknown, `degraded` ignores unknown

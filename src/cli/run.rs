@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
 use super::args::{ArgInputs, Cli, Commands, LocalCommands};
-use super::ask::Ask;
+use super::ask::AgentArgs;
 #[cfg(feature = "demo")]
 use super::demo;
 use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
@@ -51,9 +51,9 @@ pub fn main() -> ExitCode {
 }
 
 /// The exit status; `Err` where it is that of a failure, which was complained about.
-pub(super) type Ended = Result<u8, u8>;
+pub(super) type Exit = Result<u8, u8>;
 
-fn run(matches: &ArgMatches) -> Ended {
+fn run(matches: &ArgMatches) -> Exit {
     let line = Cli::from_arg_matches(matches).map_err(refuse)?;
     let (name, matches) = matches.subcommand().ok_or(USAGE)?;
     // Others warn when they load the settings.
@@ -81,7 +81,7 @@ fn run(matches: &ArgMatches) -> Ended {
     }
 }
 
-fn local(command: LocalCommands, matches: &ArgMatches) -> Ended {
+fn local(command: LocalCommands, matches: &ArgMatches) -> Exit {
     match command {
         LocalCommands::Agent => agent(start(matches, false)?, matches),
         LocalCommands::Check {
@@ -140,7 +140,7 @@ fn start(matches: &ArgMatches, quiet: bool) -> Result<Box<Loaded>, u8> {
     Ok(loaded)
 }
 
-fn metrics_command(config: &Config) -> Ended {
+fn metrics_command(config: &Config) -> Exit {
     let detail = crate::agent::metrics_detail(config);
     let encode = |report: &Report| {
         let stats = metrics::AgentStats {
@@ -153,13 +153,15 @@ fn metrics_command(config: &Config) -> Ended {
 }
 
 /// Leaves the request in the state directory; the agent on this node, if there is one, grants it.
-fn accept(config: &Config) -> Ended {
+fn accept(config: &Config) -> Exit {
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let accepted = crate::blocking::ask_within("accept", READ_TIMEOUT, move || state.accept());
     let accepted = accepted.ok_or_else(|| fail("the state directory does not answer"))?;
     let dir = config.agent.state_dir.clone().unwrap_or_default();
     accepted.map_err(|error| fail(format_args!("agent.state_dir {dir:?}: {error}")))?;
-    print("Best values are forgotten within a minute; faults with other evidence stay.\n")
+    print(
+        "The agent forgets its remembered best values within a minute; findings with other evidence stay.\n",
+    )
 }
 
 pub(super) fn host_name(root: &Path) -> Option<String> {
@@ -168,7 +170,7 @@ pub(super) fn host_name(root: &Path) -> Option<String> {
     crate::blocking::ask_within("host-name", READ_TIMEOUT, name).flatten()
 }
 
-fn capture_command(config: &Config, dir: &Path) -> Ended {
+fn capture_command(config: &Config, dir: &Path) -> Exit {
     let host = Host::new(&config.agent.host_root);
     let (own, state) = (host.clone(), config.agent.state_dir.clone());
     let asked = crate::blocking::ask_within("saved", READ_TIMEOUT, move || {
@@ -214,7 +216,7 @@ pub(super) fn style() -> Style {
 }
 
 /// Prints to standard output.
-pub(super) fn print(text: &str) -> Ended {
+pub(super) fn print(text: &str) -> Exit {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A closed pipe (`| head`) is not a failure.
@@ -223,7 +225,7 @@ pub(super) fn print(text: &str) -> Ended {
     }
 }
 
-fn kmsg_command(inputs: &ArgInputs) -> Ended {
+fn kmsg_command(inputs: &ArgInputs) -> Exit {
     let json = inputs.output.style().is_none();
     let summary = kmsg::run(&inputs.files, json, &mut io::stdout().lock()).map_err(fail)?;
     summary.troubles.iter().for_each(complain);
@@ -237,7 +239,7 @@ fn kmsg_command(inputs: &ArgInputs) -> Ended {
 }
 
 /// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
-fn ask_agent(config: &Config, asked: &Ask, style: Option<Style>) -> Result<State, u8> {
+fn ask_agent(config: &Config, asked: &AgentArgs, style: Option<Style>) -> Result<State, u8> {
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     let answer = on_runtime(ask::report(config, asked, style));
@@ -259,7 +261,7 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
-fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Ended {
+fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Exit {
     let signals = on_runtime(async { Signals::listen() }).flatten();
     let mut signals = signals.map_err(fail)?;
     loop {
@@ -282,7 +284,7 @@ fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Ended {
                         Err(complaints) => {
                             tracing::error!(
                                 ?complaints,
-                                "the new settings are refused; the agent goes on with the old ones"
+                                "reload failed; the agent keeps its current settings"
                             );
                             signals.next().await
                         }
@@ -312,7 +314,7 @@ async fn reload(before: &Config, matches: &ArgMatches) -> Result<Box<Loaded>, Ve
     crate::blocking::spawn_with_stack("settings", SETTINGS_STACK, move || {
         let _ = answer.send(load_on_tree(&matches));
     });
-    let silent = "the files of the settings do not answer";
+    let silent = "reading the settings file timed out";
     let loaded = tokio::time::timeout(2 * READ_TIMEOUT, loaded)
         .await
         .unwrap_or_else(|_| Ok(Err(vec![silent.into()])))
@@ -322,12 +324,12 @@ async fn reload(before: &Config, matches: &ArgMatches) -> Result<Box<Loaded>, Ve
         .map_err(|error| vec![error.to_string()])?;
     let log = |config: &Config| (config.agent.log_level, config.agent.log_format);
     if log(before) != log(&loaded.config) {
-        tracing::warn!("the log's level and format change when the agent is started the next time");
+        tracing::warn!("agent.log_level and agent.log_format take effect only after a restart");
     }
     Ok(loaded)
 }
 
-fn sidecar_command(settings: sidecar::SidecarSettings) -> Ended {
+fn sidecar_command(settings: sidecar::SidecarSettings) -> Exit {
     let listen = match settings.listen.as_str() {
         "none" | "off" => None,
         address => {
@@ -341,7 +343,7 @@ fn sidecar_command(settings: sidecar::SidecarSettings) -> Ended {
     }))
 }
 
-fn preflight_command(settings: &preflight::PreflightSettings, style: Option<Style>) -> Ended {
+fn preflight_command(settings: &preflight::PreflightSettings, style: Option<Style>) -> Exit {
     if let Some(dir) = &settings.copy_to {
         let copied = preflight::copy_to(dir);
         let path = copied.map_err(|error| fail(format_args!("{}: {error}", dir.display())))?;

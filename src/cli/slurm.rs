@@ -1,9 +1,9 @@
 //! `selvage slurm health`, which slurmd runs as its HealthCheckProgram: drains this node when the agent's
 //! verdict says so, and takes back what it drained.
 
-use super::ask::{self, Ask};
+use super::ask::{self, AgentArgs};
 use super::complain;
-use super::run::{Ended, USAGE, fail, print, refuse, refuse_all};
+use super::run::{Exit, USAGE, fail, print, refuse, refuse_all};
 use super::runtime::on_runtime;
 use crate::config::{self, Config, SlurmSettings};
 use crate::report::text::clean;
@@ -44,11 +44,11 @@ pub(super) enum Program {
     #[command(after_help = "\
 The node is SLURMD_NODENAME, which slurmd sets. Exit status: 0, also when nothing is to be
 done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.75 s")]
-    Health(Ask),
+    Health(AgentArgs),
 }
 
 /// Runs it.
-pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> Ended {
+pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> Exit {
     let (_, matches) = matches.subcommand().ok_or(USAGE)?;
     let deadline = Instant::now() + LIMIT;
     let loaded = config::load(matches, |_| None);
@@ -76,7 +76,11 @@ pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> End
 }
 
 /// Does what the verdict asks for, as far as Slurm's nodes allow it; says what was done.
-async fn health(config: &Config, asked: &Ask, slurm: &SlurmClient<'_>) -> Result<String, String> {
+async fn health(
+    config: &Config,
+    asked: &AgentArgs,
+    slurm: &SlurmClient<'_>,
+) -> Result<String, String> {
     // kube logs what is complained about as an error.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     let answer = timeout_at(slurm.deadline, ask::report(config, asked, None)).await;

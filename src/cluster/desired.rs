@@ -153,7 +153,7 @@ fn rail_gbps(rails: &[&PortView<'_>]) -> Option<String> {
 }
 
 /// Status of the condition, and the reason of the event, of a verdict.
-pub(super) fn words(state: State) -> (&'static str, &'static str) {
+pub(super) fn status_and_reason(state: State) -> (&'static str, &'static str) {
     match state {
         State::Ready => ("True", "FabricReady"),
         State::Degraded => ("True", "FabricDegraded"),
@@ -167,7 +167,7 @@ pub(super) fn words(state: State) -> (&'static str, &'static str) {
 /// The verdict as a condition, without its moments. Its message is sorted and bounded, without numbers that
 /// move; its reason is of the first finding, or of the verdict.
 pub fn condition(report: &Report) -> Condition {
-    let (status, healthy) = words(report.state);
+    let (status, healthy) = status_and_reason(report.state);
     let reason = match (report.state, report.reasons.first()) {
         (State::Ready | State::NoFabric, _) | (_, None) => healthy.to_string(),
         (_, Some(first)) => first.clone(),

@@ -68,7 +68,7 @@ impl EventRequest {
             State::Ready | State::NoFabric => EventKind::Normal,
             State::Degraded | State::Unready | State::Unknown => EventKind::Warning,
         };
-        let (_, reason) = desired::words(report.state);
+        let (_, reason) = desired::status_and_reason(report.state);
         let message = desired::condition(report).message;
         EventRequest {
             unless_labelled: first.then_some(report.state),

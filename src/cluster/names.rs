@@ -25,8 +25,8 @@ pub const GDS: &str = "gds";
 const TAINT: &str = "fabric-unready";
 /// Name of the taint that a node joins with.
 const STARTUP: &str = "agent-not-ready";
-/// The same taint where a cluster-autoscaler makes nodes: what begins so it does not count among a new node's taints,
-/// without a flag of its own. Whatever the prefix of our names.
+/// The same taint for cluster-autoscaler, which ignores taints that begin so when it simulates a new node,
+/// without needing a flag. Independent of our configured prefix.
 const AUTOSCALER_STARTUP: &str =
     "startup-taint.cluster-autoscaler.kubernetes.io/selvage-agent-not-ready";
 

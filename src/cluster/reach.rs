@@ -17,7 +17,7 @@ const SPREAD: Duration = Duration::from_secs(600);
 const ATTEMPTS: usize = 10;
 
 /// Finds out, and logs it. `node`: the agent's own.
-pub async fn tell(settings: ClusterSettings, node: &str) {
+pub async fn log_reach(settings: ClusterSettings, node: &str) {
     let limits = Limits::default();
     tokio::time::sleep(SPREAD.mul_f64(fastrand::f64())).await;
     let attempt = async || {
@@ -28,7 +28,7 @@ pub async fn tell(settings: ClusterSettings, node: &str) {
     match attempt.retry(waits).when(|error| !error.is_final()).await {
         Ok(Some((other, None))) => tracing::warn!(
             other,
-            "the agent's token could write other Nodes than its own: nothing holds it; add the component admission-policy (docs/security.md)"
+            "the agent's token can write Nodes other than its own; install the admission-policy component (docs/security.md)"
         ),
         Ok(Some((_, Some(by)))) => {
             tracing::info!(by, "the agent's token writes no Node but its own")

@@ -40,7 +40,7 @@ impl Dot1xFacts {
     }
 
     /// `not authorized (PAE HELD, EAP FAILURE)`: for people.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let port = match self.authorized {
             Some(true) => "authorized",
             Some(false) => "not authorized",

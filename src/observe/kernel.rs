@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelEvent {
     /// What the message says happened.
-    pub what: What,
+    pub what: KernelEventKind,
     /// PCI `domain:bus:device` in lower case, function dropped; `None` when the message names none.
     pub pci: Option<String>,
     /// `<driver> <domain:bus:device.function>`, or the address alone when another device reports
@@ -23,7 +23,7 @@ pub struct KernelEvent {
 
 impl KernelEvent {
     /// An event that names no device yet.
-    pub fn new(what: What, text: &str) -> Self {
+    pub fn new(what: KernelEventKind, text: &str) -> Self {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         Self {
             what,
@@ -42,7 +42,7 @@ impl KernelEvent {
 
 /// What a kernel message reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum KernelEventKind {
     /// A GPU error with a code (`NVRM: Xid …`).
     Xid(Xid),
     /// An NVSwitch error with a code (`nvidia-nvswitchN: SXid …`).
@@ -54,7 +54,7 @@ pub enum What {
     DriverLoaded,
 }
 
-impl What {
+impl KernelEventKind {
     /// The name used in JSON and in metric labels.
     pub fn name(&self) -> &'static str {
         match self {
@@ -147,13 +147,13 @@ impl Note {
     }
 
     /// Whether busy devices log it all day and no verdict depends on it.
-    pub(super) fn is_everyday(self) -> bool {
+    pub(super) fn is_routine(self) -> bool {
         matches!(self, Self::LinkDown | Self::LinkUp | Self::CommandFailed)
     }
 
     /// Whether it says alone that nothing is wrong.
-    pub(super) fn accuses_nothing(self) -> bool {
-        self.is_everyday() || matches!(self, Self::Loaded | Self::Recovered | Self::Cooled)
+    pub(super) fn is_benign(self) -> bool {
+        self.is_routine() || matches!(self, Self::Loaded | Self::Recovered | Self::Cooled)
     }
 }
 

@@ -3,7 +3,9 @@
 
 pub use super::kernel::Note;
 
-use super::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, Sxid, What, Xid, XidDetail};
+use super::kernel::{
+    KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail,
+};
 use super::totals::Totals;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
@@ -119,10 +121,10 @@ impl KernelLog {
     pub fn push(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
         let when = (at, historic);
         match &event.what {
-            What::Xid(xid) => self.push_xid(when, event, xid, totals),
-            What::Sxid(sxid) => self.push_sxid(when, event, sxid),
-            What::DriverLoaded => self.driver_loaded.push(when, &event.text),
-            What::Note(note) => self.push_note(when, event, *note, totals),
+            KernelEventKind::Xid(xid) => self.push_xid(when, event, xid, totals),
+            KernelEventKind::Sxid(sxid) => self.push_sxid(when, event, sxid),
+            KernelEventKind::DriverLoaded => self.driver_loaded.push(when, &event.text),
+            KernelEventKind::Note(note) => self.push_note(when, event, *note, totals),
         }
     }
 
@@ -138,7 +140,7 @@ impl KernelLog {
     pub fn to_keep(&self) -> Self {
         let mut kept = self.clone();
         kept.devices.retain(|_, device| {
-            device.notes.retain(|note, _| !note.is_everyday());
+            device.notes.retain(|note, _| !note.is_routine());
             !device.notes.is_empty()
         });
         kept
@@ -222,7 +224,7 @@ impl KernelLog {
     /// Makes room: hundreds of virtual functions that load, or log link changes, must not crowd out a
     /// failing NIC.
     fn drop_idle_device(&mut self) {
-        let is_idle = |of: &DeviceLog| of.notes.keys().all(|note| note.accuses_nothing());
+        let is_idle = |of: &DeviceLog| of.notes.keys().all(|note| note.is_benign());
         let last = |of: &DeviceLog| of.notes.values().map(|seen| seen.last).max();
         let idle = self.devices.iter().filter(|(_, device)| is_idle(device));
         if let Some((address, _)) = idle.min_by_key(|(_, device)| last(device)) {

@@ -159,7 +159,7 @@ impl Track {
     }
 
     /// Whether it rose within the last hour that it was read.
-    pub fn rose_of_late(&self) -> bool {
+    pub fn rose_recently(&self) -> bool {
         let last = self.steps.back();
         last.is_some_and(|step| (self.last_at()).is_some_and(|at| at.since(step.at) < KEPT))
     }
@@ -184,7 +184,7 @@ impl Track {
         self.increase_of(window, |_, _| true)
     }
 
-    /// The same of samples that count, by the moments of the one before and its own.
+    /// The same over only those samples for which `counts(previous sample's time, own time)` holds.
     pub fn increase_of(
         &self,
         window: Window,

@@ -4,12 +4,12 @@
 //!
 //! The markup is in `templates/`, where every expression is escaped by [`text::PageText`].
 
+mod badge;
 mod cluster;
 mod context;
 mod jobs;
 mod markdown;
 mod node;
-mod severity_icon;
 mod summary;
 mod text;
 mod topology_layout;
@@ -19,8 +19,8 @@ use crate::check::job_verdicts::VerdictSource;
 use crate::readiness;
 use crate::readiness::history::VerdictChange;
 use askama::Template;
+use badge::Badge;
 use context::{MAX_ROWS, PageContext};
-use severity_icon::Severity;
 use std::time::Duration;
 use topology_layout::Above;
 
@@ -51,9 +51,9 @@ pub fn refresh_seconds(report: &Report) -> u8 {
 /// An icon's shape, of a different outline for each severity.
 #[derive(Template)]
 #[template(path = "shape.html")]
-struct IconShape(Severity);
+struct IconShape(Badge);
 
-impl Severity {
+impl Badge {
     fn shape(self) -> IconShape {
         IconShape(self)
     }
@@ -66,7 +66,7 @@ struct NodePage<'a> {
     page: PageContext<'a>,
     refresh: Refresh,
     /// Severity that the icon in the browser's tab shows.
-    severity: Severity,
+    severity: Badge,
     sections: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh
     let document = NodePage {
         page,
         refresh,
-        severity: Severity::of_state(&report.state),
+        severity: Badge::of_state(&report.state),
         sections: sections(page),
     };
     document.render().unwrap_or_default()
@@ -120,18 +120,18 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh
 /// A runbook, or the list of them, in the look of the page at `/`; nothing about this node.
 #[derive(Template)]
 #[template(path = "runbook.html")]
-struct Runbook<'a> {
+struct RunbookPage<'a> {
     book: &'a runbooks::Runbook,
     body: String,
-    severity: Severity,
+    severity: Badge,
 }
 
 /// HTML of a runbook, or of the list of them.
 pub fn runbook(book: &runbooks::Runbook) -> String {
-    let document = Runbook {
+    let document = RunbookPage {
         book,
         body: markdown::render(book.text),
-        severity: Severity::Notice,
+        severity: Badge::Notice,
     };
     document.render().unwrap_or_default()
 }

@@ -180,7 +180,7 @@ fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
     let authorized = all.iter().filter(|(_, facts)| is_authorized(facts)).count();
     let mut text = format!("{authorized} of {} authorized", all.len());
     for (port, facts) in all.iter().filter(|(_, facts)| !is_authorized(facts)) {
-        text.push_str(&format!(", {} {}", port.subject, facts.told()));
+        text.push_str(&format!(", {} {}", port.subject, facts.summary()));
     }
     page.wrapped("802.1X: ", 8, &text);
 }

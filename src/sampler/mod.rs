@@ -15,7 +15,7 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
 use schedule::{Began, Pace, Schedule, Subject};
-use sources::{Inventory, Manner, SOURCES, Sample, Scope, Source, SourceReader};
+use sources::{Inventory, ReadClass, SOURCES, Sample, Scope, Source, SourceReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -233,7 +233,7 @@ impl Sampler {
         let began = Arc::clone(self.schedule.began(&subject)?);
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
-        let vital = sources::source(subject.source).manner == Manner::Vital;
+        let vital = sources::source(subject.source).manner == ReadClass::Vital;
         let clock = self.clock;
         let work = move || {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]

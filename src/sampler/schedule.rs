@@ -365,7 +365,7 @@ pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
 fn unread(idle: Idle, hung: usize) -> Fault {
     Fault::other(match idle {
         Idle::NoReader => format!("waits for a free reader: {hung} other reads hang"),
-        Idle::DeviceHangs => "left alone while another read of the device hangs".to_string(),
+        Idle::DeviceHangs => "not started: another read of this device hangs".to_string(),
     })
 }
 

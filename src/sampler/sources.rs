@@ -18,7 +18,7 @@ use crate::source::{
     replay, routes, umad, vf,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
-use Manner::{HeldBack, Plain, Rates, Vital};
+use ReadClass::{HeldBack, Plain, Rates, Vital};
 use Scope::{Device, Interface, Inventoried, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub enum Scope {
 
 /// What sets a source apart from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum ReadClass {
     /// No special treatment.
     Plain,
     /// It says whether the node has its rails and GPUs: read as long as anything is.
@@ -68,7 +68,7 @@ pub struct Source {
     /// How often each subject is read.
     pub interval: Interval,
     /// What sets it apart.
-    pub manner: Manner,
+    pub manner: ReadClass,
     /// Makes the reader of one subject; none where that device does not have the source.
     pub reader: MakeReader,
 }
@@ -131,7 +131,7 @@ type MakeReader = fn(&Inventory<'_>, &str) -> Option<SourceReader>;
 const fn row(
     name: &'static str,
     scope: Scope,
-    manner: Manner,
+    manner: ReadClass,
     interval: Interval,
     reader: MakeReader,
 ) -> Source {

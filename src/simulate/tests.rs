@@ -266,11 +266,11 @@ fn ethtool_files_are_as_ethtool_prints_and_dcb_reads_back() {
 /// own, and its bridges exist.
 #[test]
 fn every_shape_that_judges_has_a_machine() {
-    use crate::check::profile::{Sure, by_type, shapes as known};
+    use crate::check::profile::{Certainty, by_type, shapes as known};
     use std::collections::BTreeSet;
     let names = shape_names().into_iter();
     let shapes: Vec<&str> = names.map(|name| by_type(name).unwrap().name).collect();
-    let sure = |sure| matches!(sure, Sure::Yes | Sure::OnBus);
+    let sure = |sure| matches!(sure, Certainty::Yes | Certainty::OnBus);
     for shape in known().iter().filter(|shape| shape.rails.0 > 0) {
         let judges = sure(shape.rails.1) || sure(shape.gbps.1);
         assert!(!judges || shapes.contains(&shape.name), "{}", shape.name);

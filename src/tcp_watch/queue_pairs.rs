@@ -1,6 +1,6 @@
 //! The list of queue pairs by pod: when it is taken, and how long it is valid.
 
-use super::rdma_view::{Owned, RdmaView};
+use super::rdma_view::{RdmaView, Usage};
 use crate::host::Host;
 use crate::observe::reading::Reading;
 use crate::observe::traffic::{OwnedQps, PodQps};
@@ -30,7 +30,7 @@ type Pods = BTreeMap<u32, Reading<Option<String>>>;
 pub(super) type Busy = BTreeSet<String>;
 
 /// Whether queue pairs have to be listed at all.
-pub(super) fn needed(devices: &[Owned], busy: &Busy, any_process: bool) -> bool {
+pub(super) fn needed(devices: &[Usage], busy: &Busy, any_process: bool) -> bool {
     let used: Vec<u64> = (devices.iter().filter(|d| d.has_users()).map(|d| d.qps)).collect();
     !busy.is_empty() || (any_process && !used.is_empty() && used.iter().sum::<u64>() <= FEW)
 }
@@ -40,7 +40,7 @@ pub(super) fn needed(devices: &[Owned], busy: &Busy, any_process: bool) -> bool 
 pub(super) struct Listing {
     /// When it was taken.
     pub at: Millis,
-    devices: Vec<Owned>,
+    devices: Vec<Usage>,
     by_pod: BTreeMap<String, OwnedQps>,
     owners: BTreeSet<u32>,
     /// Queue pairs that may move bytes and whose pod is unknown.
@@ -50,7 +50,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Lists them, and finds the pod of each owner.
-    pub fn take(host: &Host, view: &mut impl RdmaView, devices: &[Owned], now: Millis) -> Listing {
+    pub fn take(host: &Host, view: &mut impl RdmaView, devices: &[Usage], now: Millis) -> Listing {
         let mut listing = Listing {
             at: now,
             devices: devices.to_vec(),
@@ -76,7 +76,7 @@ impl Listing {
         listing
     }
 
-    fn add(&mut self, host: &Host, pods: &mut Pods, device: &Owned, qp: &QueuePair) {
+    fn add(&mut self, host: &Host, pods: &mut Pods, device: &Usage, qp: &QueuePair) {
         let kind = qp.kind;
         if kind == QpKind::Management {
             return;
@@ -137,7 +137,7 @@ impl Listing {
     }
 
     /// Whether it is still valid.
-    pub fn is_usable(&self, host: &Host, devices: &[Owned], busy: &Busy, now: Millis) -> bool {
+    pub fn is_usable(&self, host: &Host, devices: &[Usage], busy: &Busy, now: Millis) -> bool {
         let owns = |uid: &String| matches!(self.of(uid), PodQps::Known(o) if o.rc + o.other > 0);
         let limit = match self.failed.is_none() && busy.iter().all(owns) {
             true => CLEARING_FOR,

@@ -9,7 +9,7 @@ use crate::source::replay::{self, DeviceQueuePairs, QueuePairs};
 
 /// One device, with the numbers that cost no firmware command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owned {
+pub(crate) struct Usage {
     /// Index, for this look only.
     pub index: u32,
     /// Name of the device.
@@ -22,7 +22,7 @@ pub(crate) struct Owned {
     pub contexts: Option<u64>,
 }
 
-impl Owned {
+impl Usage {
     /// Whether a process may own one of its queue pairs.
     pub(super) fn has_users(&self) -> bool {
         self.qps > 0 && self.contexts != Some(0)
@@ -33,9 +33,9 @@ impl Owned {
 pub(crate) trait RdmaView {
     /// Visible devices with their numbers, and whether others may be hidden in other network namespaces;
     /// `None` if this kernel has no such mode (before 5.2). Or why they are unknown.
-    fn devices(&mut self) -> Result<(Vec<Owned>, Option<bool>), String>;
+    fn devices(&mut self) -> Result<(Vec<Usage>, Option<bool>), String>;
     /// Every queue pair of a device; or why they cannot be listed.
-    fn queue_pairs(&mut self, device: &Owned) -> Result<Vec<QueuePair>, String>;
+    fn queue_pairs(&mut self, device: &Usage) -> Result<Vec<QueuePair>, String>;
 }
 
 /// Reads queue pairs by RDMA netlink.
@@ -77,7 +77,7 @@ impl Netlink {
 }
 
 impl RdmaView for Netlink {
-    fn devices(&mut self) -> Result<(Vec<Owned>, Option<bool>), String> {
+    fn devices(&mut self) -> Result<(Vec<Usage>, Option<bool>), String> {
         if let Some(recorded) = self.recorded() {
             return Ok((recorded_devices(&recorded), recorded.exclusive));
         }
@@ -96,7 +96,7 @@ impl RdmaView for Netlink {
                     Err(NetlinkError::Gone) => continue,
                     Err(error) => return Err(error),
                 };
-                all.push(Owned {
+                all.push(Usage {
                     index: device.index,
                     name: device.name,
                     ports: device.ports,
@@ -114,7 +114,7 @@ impl RdmaView for Netlink {
         self.asked("RDMA netlink", got)
     }
 
-    fn queue_pairs(&mut self, device: &Owned) -> Result<Vec<QueuePair>, String> {
+    fn queue_pairs(&mut self, device: &Usage) -> Result<Vec<QueuePair>, String> {
         if let Some(recorded) = self.recorded() {
             return Ok(recorded_pairs(&recorded, &device.name));
         }
@@ -124,8 +124,8 @@ impl RdmaView for Netlink {
     }
 }
 
-fn recorded_devices(recorded: &QueuePairs) -> Vec<Owned> {
-    let device = |(device, index): (&DeviceQueuePairs, u32)| Owned {
+fn recorded_devices(recorded: &QueuePairs) -> Vec<Usage> {
+    let device = |(device, index): (&DeviceQueuePairs, u32)| Usage {
         index,
         name: device.name.clone(),
         ports: device.ports,

@@ -1,6 +1,6 @@
 //! The watch over a tree of files, with queue pairs told by hand.
 
-use super::rdma_view::Owned;
+use super::rdma_view::Usage;
 use super::*;
 use crate::observe::pod::PodContainer;
 use crate::observe::traffic::OwnedQps;
@@ -14,7 +14,7 @@ const C: &str = "cccccccc-1111-2222-3333-444455556666";
 /// Answers by hand, and counts lists.
 #[derive(Debug, Default)]
 struct Fake {
-    devices: Vec<Owned>,
+    devices: Vec<Usage>,
     qps: Vec<QueuePair>,
     lists: u32,
     fails: bool,
@@ -22,13 +22,13 @@ struct Fake {
 }
 
 impl RdmaView for Fake {
-    fn devices(&mut self) -> Result<(Vec<Owned>, Option<bool>), String> {
+    fn devices(&mut self) -> Result<(Vec<Usage>, Option<bool>), String> {
         match self.mode {
             None => Ok((self.devices.clone(), Some(false))),
             Some(why) => Err(why.into()),
         }
     }
-    fn queue_pairs(&mut self, _: &Owned) -> Result<Vec<QueuePair>, String> {
+    fn queue_pairs(&mut self, _: &Usage) -> Result<Vec<QueuePair>, String> {
         self.lists += 1;
         match self.fails {
             true => Err("no answer in time".into()),
@@ -37,8 +37,8 @@ impl RdmaView for Fake {
     }
 }
 
-fn device(qps: u64) -> Owned {
-    Owned {
+fn device(qps: u64) -> Usage {
+    Usage {
         index: 0,
         name: "mlx5_0".into(),
         ports: 1,

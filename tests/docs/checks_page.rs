@@ -1,6 +1,6 @@
 //! The page of checks, out of their table.
 
-use selvage::check::Because;
+use selvage::check::Basis;
 use selvage::check::expected::Attribute;
 use selvage::check::verdict_docs;
 use selvage::check::{CHECKS, Check, ReasonDoc, Weight, attributes};
@@ -71,7 +71,7 @@ fn word(value: &impl serde::Serialize) -> String {
 }
 
 fn expectation(page: &mut String, attribute: &Attribute) {
-    use Because::{Configured, Peers, Remembered, Shape};
+    use Basis::{Configured, Peers, Remembered, Shape};
     let cells = [Configured, Shape, Remembered, Peers].map(|because| {
         let doc = attribute.reason(because).map(ReasonDoc::of);
         doc.map_or_else(String::new, |doc| {

@@ -85,7 +85,7 @@ fn let_in_and_shut_out_later() {
     );
     assert_eq!(
         finding["evidence"]["evidence"],
-        "rails like it are authorized"
+        "its peer rails are authorized"
     );
     assert_eq!(said.port()["state"], "active");
 
@@ -206,7 +206,7 @@ fn through_a_mount_as_in_a_pod() {
     let said = bench.net.look(other.path());
     assert_eq!(said.dot1x(), "nothing");
     let detail = said.source()["detail"].as_str().unwrap();
-    assert!(detail.contains("removed since it was mounted"), "{detail}");
+    assert!(detail.contains("replaced after it was mounted"), "{detail}");
     assert_eq!(said.0["state"], "ready", "{}", said.0["findings"]);
     // Where it really is, it is merely not there.
     let said = bench.net.look(bench.root());

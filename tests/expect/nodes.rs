@@ -3,7 +3,7 @@
 use super::spoilt::{self as s, HDR, NDR200, Rails};
 use super::{Machine, evaluator, said, snapshot};
 use selvage::check::policy::Policy;
-use selvage::evaluator::Look;
+use selvage::evaluator::SamplingMode;
 use selvage::observe::history::Memory;
 use selvage::simulate::NodeSpec;
 use selvage::units::Millis;
@@ -40,7 +40,7 @@ fn hold_configured(name: &str, rows: &[Row], policy: fn(&mut Policy)) {
             Same => machine.remembered(&now),
         };
         let mut judge = evaluator(&machine.profile, memory, policy);
-        let got = said(&judge.evaluate(&now, Look::Once));
+        let got = said(&judge.evaluate(&now, SamplingMode::Once));
         if got != *want {
             wrong.push(format!("{name}, {what}: {got}, and not {want}"));
         }

@@ -4,7 +4,7 @@
 use super::spoilt::{self as s, Rails};
 use super::{Machine, at, evaluator, snapshot};
 use selvage::config::Config;
-use selvage::evaluator::{Evaluator, Look};
+use selvage::evaluator::{Evaluator, SamplingMode};
 use selvage::observe::history::Memory;
 use selvage::observe::snapshot::Snapshot;
 use selvage::readiness::State;
@@ -91,7 +91,7 @@ fn play(timeline: &Timeline) -> Played {
         {
             continue;
         }
-        let look = Look::Watching { full_window };
+        let look = SamplingMode::Watching { full_window };
         let report = report.insert(agent.evaluate(&at(&seen, now_at), look));
         let last = played.states.last();
         if last.is_none_or(|(last, _)| *last != report.state) {

@@ -90,8 +90,12 @@ fn swapped_cables_are_a_notice_on_both_rails() {
     assert_eq!(
         messages,
         [
-            format!("{a} was connected to leaf-0 Ethernet1/0 and now is to leaf-1 Ethernet1/0"),
-            format!("{b} was connected to leaf-1 Ethernet1/1 and now is to leaf-0 Ethernet1/1"),
+            format!(
+                "{a} was connected to leaf-0 Ethernet1/0 and is now connected to leaf-1 Ethernet1/0"
+            ),
+            format!(
+                "{b} was connected to leaf-1 Ethernet1/1 and is now connected to leaf-0 Ethernet1/1"
+            ),
         ]
     );
     assert_eq!(report.0["state"], before.0["state"]);

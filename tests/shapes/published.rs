@@ -1,6 +1,6 @@
 //! The program's table of machines against what is published of them (`published.txt`).
 
-use selvage::check::profile::{Fabric, Shape, Sure, by_type, shapes};
+use selvage::check::profile::{Certainty, Fabric, Shape, by_type, shapes};
 
 const PUBLISHED: &str = include_str!("published.txt");
 
@@ -23,12 +23,12 @@ fn number(text: &str) -> Number {
 
 impl Number {
     /// Whether the program may say this: no other number, and not surer than its source.
-    fn allows(self, (count, sure): (u32, Sure)) -> bool {
+    fn allows(self, (count, sure): (u32, Certainty)) -> bool {
         match self {
-            Number::Unknown => sure == Sure::No,
-            Number::Exactly(most) => count == most || (count == 0 && sure == Sure::No),
+            Number::Unknown => sure == Certainty::No,
+            Number::Exactly(most) => count == most || (count == 0 && sure == Certainty::No),
             Number::AtMost(most) => {
-                sure != Sure::Yes && (count == most || (count == 0 && sure == Sure::No))
+                sure != Certainty::Yes && (count == most || (count == 0 && sure == Certainty::No))
             }
         }
     }
@@ -119,11 +119,11 @@ fn a_wrong_row_is_found() {
     let shape = || by_type("bm.gpu.h200.8").unwrap().clone();
     let wrong = [
         Shape {
-            rails: (16, Sure::Yes),
+            rails: (16, Certainty::Yes),
             ..shape()
         },
         Shape {
-            gbps: (200, Sure::Yes),
+            gbps: (200, Certainty::Yes),
             ..shape()
         },
         Shape {
@@ -137,5 +137,5 @@ fn a_wrong_row_is_found() {
         assert_eq!(complaints(&row, &shape).len(), 1, "{shape:?}");
     }
     let ceiling = number("<=8");
-    assert!(!ceiling.allows((8, Sure::Yes)) && ceiling.allows((8, Sure::AtMost)));
+    assert!(!ceiling.allows((8, Certainty::Yes)) && ceiling.allows((8, Certainty::AtMost)));
 }

@@ -10,8 +10,8 @@ mod vfs;
 
 use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Sources};
-use super::profile::{Fabric, Provider, Sure};
-use super::{Because, Candidate, Context, Reason, Status, Weight};
+use super::profile::{Certainty, Fabric, Provider};
+use super::{Basis, Candidate, Context, Reason, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 pub use resources::{Present, is_for_rdma, present};
@@ -55,7 +55,7 @@ fn say(context: &Context<'_>, reason: Reason, name: &str, message: String) -> Ca
 /// How many rails such a machine has. Fewer than are configured is device_missing's.
 pub const SHAPE_RAILS: Attribute = Attribute::new(
     "rails of the machine",
-    &[(&[Because::Shape], "FewerDevicesThanPromised")],
+    &[(&[Basis::Shape], "FewerDevicesThanPromised")],
 );
 
 /// Rails of this boot against the shape's. Fewer are also excused by NICs that `device_missing` counts as
@@ -67,18 +67,23 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let (promised, sure) = shape.rails;
     let split = pci.virtual_machine && resources::gpus(pci) < u64::from(shape.gpus);
     let all_there = || profile.rails + guessed_rails(context) >= promised as usize;
-    if sure == Sure::No || split || context.fewer_rails_are_excused() || all_there() {
+    if sure == Certainty::No || split || context.fewer_rails_are_excused() || all_there() {
         return None;
     }
-    let fixed = matches!(sure, Sure::Yes | Sure::OnBus) && profile.certain_shape().is_some();
-    let sure_of = if fixed { Sure::Yes } else { Sure::AtMost };
+    let fixed =
+        matches!(sure, Certainty::Yes | Certainty::OnBus) && profile.certain_shape().is_some();
+    let sure_of = if fixed {
+        Certainty::Yes
+    } else {
+        Certainty::AtMost
+    };
     let sources = Sources {
         shape: Some((promised.into(), sure_of)),
         ..Sources::default()
     };
     let short = SHAPE_RAILS.shortfall(profile.rails as u64, 1.0, &sources)?;
     let why = match sure {
-        Sure::AtMost => "fewer were attached at launch, or some did not come up",
+        Certainty::AtMost => "fewer were attached at launch, or some did not come up",
         _ => "some did not come up",
     };
     let (rails, name) = (profile.rails, shape.name);
@@ -93,7 +98,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         // a single NIC of a machine that always has them leaves no doubt.
         let none_on_bus =
             numbers::none_there(context) && pci.bare.is_empty() && !pci.virtual_machine;
-        found.status = match fixed && sure == Sure::OnBus && none_on_bus {
+        found.status = match fixed && sure == Certainty::OnBus && none_on_bus {
             true => Status::Failing,
             false => Status::Unknown,
         };
@@ -114,7 +119,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         // A different resource does not replace the one that jobs request.
         return (!offered().any(|(name, _)| name == named)).then(|| {
             let message = format!(
-                "{rails} rails are there, and the Node offers no {named}: pods run here without RDMA"
+                "the node has {rails} rails but offers no {named}: pods run here without RDMA"
             );
             let found = say(context, "ResourceMissing", named, message);
             found.weighing(Weight::Verdict).with("rails", rails)
@@ -127,7 +132,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         return None;
     }
     let message = format!(
-        "{rails} rails are there and GPUs are offered, but no RDMA resource: pods run here without RDMA, unless they have claims (DRA) or the host's network"
+        "the node has {rails} rails and offers GPUs but no RDMA resource: pods run here without RDMA, unless they use resource claims (DRA) or the host network"
     );
     let usual = profile.shape.and_then(|shape| shape.resources.first());
     let found = say(context, "ResourceMissing", "rdma", message).with("rails", rails);

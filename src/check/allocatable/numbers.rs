@@ -30,7 +30,7 @@ pub(super) fn of_resource(
     // Whatever the unit, the capacity dropped to zero.
     if allocatable == 0 && size > 0 && rails > 0 && (for_rdma || present == Some(Present::Slots)) {
         let message = format!(
-            "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"
+            "none of {size} {name} is offered any more: the device plugin is down, or reports all as unhealthy"
         );
         let found = told(FEWER, message).with("had", size);
         let devices = present.and_then(Present::exactly).unwrap_or(rails);
@@ -75,7 +75,7 @@ fn another(
     let for_rdma = is_for_rdma(name);
     Some(match present {
         Present::Exactly(have) if offered > have => {
-            let message = format!("{promised}, and {have} are there");
+            let message = format!("{promised}, but only {have} exist");
             (MORE, true, have, message)
         }
         Present::Exactly(have) if offered < have => {
@@ -91,7 +91,7 @@ fn another(
             (FEWER, offered > 0 && short, have, message)
         }
         Present::AtMost(most) if offered > most => {
-            let message = format!("{promised}, and {most} functions are there that could be meant");
+            let message = format!("{promised}, but at most {most} functions match");
             // The shared device plugin's names are free, and so is its number of slots.
             (MORE, !name.starts_with("rdma/"), most, message)
         }

@@ -155,14 +155,14 @@ fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
 mod tests {
     use super::super::CHECK;
     use crate::check::testing::{Node, gpu};
-    use crate::observe::kernel::{KernelEvent, Note, RecoveryAction, What, Xid};
+    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, RecoveryAction, Xid};
 
     fn slot() -> String {
         gpu(0).trim_end_matches(".0").to_string()
     }
 
     fn said(note: Note, text: &str) -> KernelEvent {
-        KernelEvent::new(What::Note(note), text).of_slot(Some(slot()))
+        KernelEvent::new(KernelEventKind::Note(note), text).of_slot(Some(slot()))
     }
 
     #[test]
@@ -201,13 +201,13 @@ mod tests {
             "NVRM: GPU x: RmInitAdapter failed! (0x24:0x72:1568)",
         );
         let lost = said(Note::GpuLost, "NVRM: GPU x: GPU has fallen off the bus.");
-        let loaded = KernelEvent::new(What::DriverLoaded, "NVRM: loading");
+        let loaded = KernelEvent::new(KernelEventKind::DriverLoaded, "NVRM: loading");
         let [xid, of_a_program] = [79, 31].map(|code| {
             let xid = Xid {
                 code,
                 ..Xid::default()
             };
-            KernelEvent::new(What::Xid(xid), "NVRM: Xid").of_slot(Some(slot()))
+            KernelEvent::new(KernelEventKind::Xid(xid), "NVRM: Xid").of_slot(Some(slot()))
         });
         let probe = said(
             Note::Driver,
@@ -215,7 +215,8 @@ mod tests {
         );
         let mut taken_back = Xid::default();
         taken_back.detail.recovery = Some((RecoveryAction::None, RecoveryAction::None));
-        let taken_back = KernelEvent::new(What::Xid(taken_back), "NVRM: Xid").of_slot(Some(slot()));
+        let taken_back =
+            KernelEvent::new(KernelEventKind::Xid(taken_back), "NVRM: Xid").of_slot(Some(slot()));
         let nic = said(Note::Driver, "mlx5_core x: probe failed");
         let mut undriven = Node::infiniband();
         for i in 0..8 {

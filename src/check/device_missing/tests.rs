@@ -74,7 +74,7 @@ fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
 
 #[test]
 fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() {
-    use crate::observe::kernel::{KernelEvent, Note, What};
+    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
     // Nothing remembers the rail: the eighth is gone from the start.
     let forgotten = |on_bus: bool, notes: &[Note]| {
         let mut node = Node::infiniband();
@@ -97,7 +97,7 @@ fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() 
         node.history.devices.clear();
         node.history.fabric.clear();
         for note in notes {
-            let mut event = KernelEvent::new(What::Note(*note), "mlx5_core: it failed");
+            let mut event = KernelEvent::new(KernelEventKind::Note(*note), "mlx5_core: it failed");
             event.device = Some(format!("mlx5_core {address}"));
             node.history.push_event(node.now, true, &event);
         }

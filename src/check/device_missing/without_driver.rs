@@ -67,12 +67,12 @@ fn without_driver(
     let log = context.history.kernel.devices.get(address);
     let failure = log.and_then(failure);
     let why = match &nic.driver {
-        _ if nic.is_of_slingshot() => "its fabric, Slingshot, is not read".to_string(),
+        _ if nic.is_of_slingshot() => "selvage does not read Slingshot".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
         _ if let Some(said) = failure => said.text.clone(),
-        _ if nic.unseen => "the class infiniband does not show it".to_string(),
+        _ if nic.unseen => "/sys/class/infiniband does not list it".to_string(),
         None => "no driver is bound to it".to_string(),
-        Some(driver) => format!("its driver {driver} made none"),
+        Some(driver) => format!("its driver {driver} created none"),
     };
     // What the bus or the firmware proved outlives its driver. With no rail up it is unknown what is lost. Where the machine
     // has rails for certain, none is there; but a driver container may be at work.

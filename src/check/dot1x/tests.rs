@@ -217,7 +217,7 @@ fn a_link_that_is_down_is_that_first() {
             message.contains("authentication failed before that"),
             before
         );
-        assert_eq!(message.contains("may follow from it"), !before);
+        assert_eq!(message.contains("may be the cause"), !before);
         assert_eq!(found.remedy.contains("wpa_cli -i eth3"), before);
         assert!(found.remedy.contains("cable"));
     }
@@ -270,7 +270,7 @@ fn while_no_supplicant_can_be_asked_what_one_said_stands() {
     let mut removed = node(0);
     let heard = removed.now;
     removed.set_health("dot1x", "", |health| {
-        health.fault = Some(Fault::other("removed since it was mounted"));
+        health.fault = Some(Fault::other("replaced after it was mounted"));
         health.last_ok = Some(heard);
     });
     assert!(unseen(&removed), "by a restart of the supplicant");

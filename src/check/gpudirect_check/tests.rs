@@ -108,13 +108,13 @@ fn a_driver_that_has_none_of_the_gpus() {
 
 #[test]
 fn the_modules_own_words() {
-    use crate::observe::kernel::{KernelEvent, Note, What};
+    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
     for (note, want) in [
         (Note::Peermem, "peermem PeermemError Degraded Notice"),
         (Note::DmabufRefused, "dmabuf DmabufRefused Degraded Notice"),
     ] {
         let mut node = Node::infiniband();
-        let event = KernelEvent::new(What::Note(note), "detected invalid context");
+        let event = KernelEvent::new(KernelEventKind::Note(note), "detected invalid context");
         node.history.push_event(node.now, false, &event);
         assert_eq!(node.told(&CHECK), [want]);
         node.tick(601);

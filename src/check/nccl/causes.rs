@@ -1,6 +1,6 @@
 //! What led to a verdict, and what to do about it.
 
-use super::{context::JobContext, network::Fallback, span::Span, verdict::NcclVerdict};
+use super::{context::JobContext, network::Fallback, span::JobSpan, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
@@ -23,7 +23,7 @@ static ORDER: LazyLock<Order> = LazyLock::new(|| embedded(include_str!("causes.t
 pub(super) fn causes(
     log: &NcclLog,
     context: &JobContext<'_>,
-    span: &Span<'_>,
+    span: &JobSpan<'_>,
     judged: &NcclVerdict,
 ) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);

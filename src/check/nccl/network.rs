@@ -2,7 +2,7 @@
 
 use super::causes;
 use super::context::JobContext;
-use super::span::{Span, group_span};
+use super::span::{JobSpan, group_span};
 use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::{Link, Transport};
@@ -65,7 +65,7 @@ pub(super) type Used = (Network, Fallback);
 const NONE: Used = (Network::None, Fallback::No);
 const UNKNOWN: Used = (Network::Unknown, Fallback::Unknown);
 
-pub(super) fn used(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Used {
+pub(super) fn used(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
     // Connections of an earlier run say nothing about this one.
     let nets: BTreeSet<Net> = log.nets().into_iter().map(|(net, _)| net).collect();
     if nets.len() > 1
@@ -88,7 +88,7 @@ pub(super) fn used(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> 
 }
 
 /// If communicators use different networks, the widest one in use decides.
-fn by_widest(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Option<Used> {
+fn by_widest(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Option<Used> {
     let with_net = log.groups.iter().filter(|(_, group)| {
         let used = group.channels.nets().next().is_some();
         used && !group.superseded
@@ -99,7 +99,7 @@ fn by_widest(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Option
         return None;
     };
     let multi = group_span(*key, group, span.hosts, context);
-    let span = Span {
+    let span = JobSpan {
         hosts: span.hosts,
         multi: multi.or(span.multi),
         firm: true,
@@ -115,7 +115,7 @@ fn carried(
     log: &NcclLog,
     counts: &ChannelCounts,
     net: Net,
-    span: &Span<'_>,
+    span: &JobSpan<'_>,
     context: &JobContext<'_>,
 ) -> Used {
     if net == Net::Ofi && log.live().any(|process| process.ofi_tcp) {
@@ -132,7 +132,7 @@ fn carried(
 fn over_tcp(
     log: &NcclLog,
     counts: &ChannelCounts,
-    span: &Span<'_>,
+    span: &JobSpan<'_>,
     context: &JobContext<'_>,
 ) -> Used {
     let stays = counts.crosses() == Some(false) && !counts.shares_devices() && !log.shared_names;
@@ -173,7 +173,7 @@ fn perhaps_asked(log: &NcclLog, context: &JobContext<'_>) -> bool {
 }
 
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.
-fn chosen(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Used {
+fn chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
     let nets = nets_between_nodes(log, span, context);
     let other = nets.iter().find(|net| !net.is_tcp()).copied();
     match (nets.iter().any(|net| net.is_tcp()), other) {
@@ -188,7 +188,11 @@ fn chosen(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Used {
 
 /// The nets of processes, but for those whose communicators all stay in their node where others do not: those
 /// may be of another job.
-fn nets_between_nodes(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> BTreeSet<Net> {
+fn nets_between_nodes(
+    log: &NcclLog,
+    span: &JobSpan<'_>,
+    context: &JobContext<'_>,
+) -> BTreeSet<Net> {
     let (mut within, mut across) = (BTreeSet::new(), BTreeSet::new());
     for (key, group) in log.groups.iter().filter(|(_, group)| !group.superseded) {
         match group_span(*key, group, span.hosts, context) {
@@ -202,7 +206,7 @@ fn nets_between_nodes(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) 
     nets.collect()
 }
 
-fn tcp_chosen(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Used {
+fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
     let configured = configured(log, context);
     let fallback = match span.multi {
         Some(false) if span.firm || !configured => return NONE,
@@ -233,7 +237,7 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
 }
 
 /// Judges libfabric over a TCP provider, which is TCP under another name.
-fn ofi_over_tcp(log: &NcclLog, span: &Span<'_>, context: &JobContext<'_>) -> Used {
+fn ofi_over_tcp(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
     let asked = log.live().any(|process| process.ofi_asked);
     let fallback = match span.multi {
         _ if asked || context.variable("FI_PROVIDER").is_some() => Fallback::Configured,

@@ -12,7 +12,7 @@ const MOST_GPUS_OF_A_HOST: u32 = 16;
 
 /// Whether a job spans nodes.
 #[derive(Clone, Copy)]
-pub(super) struct Span<'a> {
+pub(super) struct JobSpan<'a> {
     /// The hosts of the log.
     pub hosts: &'a DistinctHosts,
     /// `None` if nothing shows it.
@@ -25,11 +25,11 @@ pub(super) fn span<'a>(
     log: &NcclLog,
     hosts: &'a DistinctHosts,
     context: &JobContext<'_>,
-) -> Span<'a> {
+) -> JobSpan<'a> {
     // The log has only the ranks of this pod; a gang has others.
     let gang = || context.pod.and_then(|pod| pod.gang);
     let multi = by_log(log, hosts, context).or_else(gang);
-    let judged = |multi, firm| Span { hosts, multi, firm };
+    let judged = |multi, firm| JobSpan { hosts, multi, firm };
     if multi.is_some() {
         return judged(multi, true);
     }

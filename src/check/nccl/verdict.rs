@@ -4,7 +4,7 @@ use super::causes;
 use super::context::JobContext;
 use super::job::{self, Hang};
 use super::network::{Fallback, Network, Used};
-use super::span::Span;
+use super::span::JobSpan;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
 use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net};
@@ -86,7 +86,7 @@ impl NcclVerdict {
 pub(super) fn verdict(
     log: &NcclLog,
     context: &JobContext<'_>,
-    span: &Span<'_>,
+    span: &JobSpan<'_>,
     (network, fallback): Used,
     hang: Option<Hang>,
 ) -> NcclVerdict {

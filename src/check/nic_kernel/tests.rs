@@ -1,12 +1,12 @@
 use super::super::testing::{Node, nic};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::kernel::{KernelEvent, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{PhysState, PortState};
 
 fn said(note: Note) -> KernelEvent {
-    let mut event = KernelEvent::new(What::Note(note), "mlx5_core said so");
+    let mut event = KernelEvent::new(KernelEventKind::Note(note), "mlx5_core said so");
     event.device = Some(format!("mlx5_core {}", nic(0)));
     event.pci = Some(nic(0).trim_end_matches(".0").into());
     event
@@ -227,7 +227,10 @@ fn what_a_leg_of_a_bond_says_is_about_its_rail() {
 
 #[test]
 fn a_line_that_names_the_interface_is_about_its_rail() {
-    let mut event = KernelEvent::new(What::Note(Note::QueueTimeout), "NETDEV WATCHDOG: eth0");
+    let mut event = KernelEvent::new(
+        KernelEventKind::Note(Note::QueueTimeout),
+        "NETDEV WATCHDOG: eth0",
+    );
     let node = Node::roce();
     let netdev = node.context().ports()[0].port.netdev.clone().unwrap();
     for (name, want) in [

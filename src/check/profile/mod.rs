@@ -20,7 +20,7 @@ use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
-pub use table::{GpuDirectTcp, MOST_NICS, Shape, Sure, shapes};
+pub use table::{Certainty, GpuDirectTcp, MOST_NICS, Shape, shapes};
 pub use words::{CLOUD_CABLES, CLOUD_LINKS};
 
 section! {
@@ -96,7 +96,7 @@ pub enum Fabric {
 
 impl Fabric {
     /// So many rails of it, for people: `8 RoCE rails`.
-    pub fn so_many(self, count: usize) -> String {
+    pub fn counted_rails(self, count: usize) -> String {
         let rails = self.facts().rails;
         let one = rails.strip_suffix('s').filter(|_| count == 1);
         format!("{count} {}", one.unwrap_or(rails))
@@ -162,19 +162,20 @@ impl Profile {
 
     /// Whether the machine is known, and not only by what it has now, to have rails.
     pub fn says_rails(&self) -> bool {
-        (self.certain_shape()).is_some_and(|shape| shape.rails.0 > 0 && shape.rails.1 != Sure::No)
+        (self.certain_shape())
+            .is_some_and(|shape| shape.rails.0 > 0 && shape.rails.1 != Certainty::No)
     }
 
     /// How many rails every machine of this shape has up: where a cloud fixes the fabric.
     pub fn sure_rails(&self) -> Option<usize> {
         let (rails, sure) = self.certain_shape()?.rails;
-        (rails > 0 && sure == Sure::Yes).then_some(rails as usize)
+        (rails > 0 && sure == Certainty::Yes).then_some(rails as usize)
     }
 
     /// How many rails every machine of this shape has, up or not.
     pub fn rails_on_bus(&self) -> Option<usize> {
         let (rails, sure) = self.certain_shape()?.rails;
-        matches!(sure, Sure::Yes | Sure::OnBus).then_some(rails as usize)
+        matches!(sure, Certainty::Yes | Certainty::OnBus).then_some(rails as usize)
     }
 
     /// Whether cables and switches are a cloud's, and not for the owner to look at.
@@ -281,7 +282,7 @@ pub fn known(
 pub fn says_of_roles(shape: Option<&Shape>) -> ShapeSays {
     match shape.map(|shape| (shape.fabric, shape.rails)) {
         Some((Fabric::Gvnic, _)) => ShapeSays::Gvnics,
-        Some((Fabric::None, (0, Sure::Yes))) => ShapeSays::NoFabric,
+        Some((Fabric::None, (0, Certainty::Yes))) => ShapeSays::NoFabric,
         _ => ShapeSays::Nothing,
     }
 }

@@ -13,7 +13,7 @@ pub const MOST_NICS: u64 = 32;
 /// Whether a number is proven by a source, or hearsay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sure {
+pub enum Certainty {
     /// Said by a source.
     Yes,
     /// Not confirmed: told, never judged.
@@ -34,9 +34,9 @@ pub struct Shape {
     pub provider: Provider,
     pub types: Vec<&'static str>,
     pub fabric: Fabric,
-    pub rails: (u32, Sure),
+    pub rails: (u32, Certainty),
     #[serde(default)]
-    pub gbps: (u32, Sure),
+    pub gbps: (u32, Certainty),
     #[serde(default)]
     pub gpus: u32,
     #[serde(default)]

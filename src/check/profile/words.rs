@@ -1,7 +1,7 @@
 //! A profile in words: how GPUDirect RDMA is had on a fabric, too, and what does not exist there, so that it is
 //! not searched for. A test over every shape holds that against the checks.
 
-use super::{Fabric, Profile, Provider, Source, Sure};
+use super::{Certainty, Fabric, Profile, Provider, Source};
 use crate::units::BitsPerSec;
 
 impl Profile {
@@ -44,7 +44,7 @@ impl Profile {
             let rate = (self.rate).map_or(String::new(), |rate| format!(" of {rate}"));
             let rails = match (self.rails, self.seen.unwrap_or(Fabric::None)) {
                 (0, _) => "no rails".to_string(),
-                (count, kind) => kind.so_many(count) + &rate,
+                (count, kind) => kind.counted_rails(count) + &rate,
             };
             let how = match self.is_of_a_cloud() {
                 true => "; the Node's label or platform.profile tells the shape",
@@ -60,15 +60,15 @@ impl Profile {
             (Fabric::None, _) => "no RDMA device expected".to_string(),
             (fabric, (count, sure)) => {
                 let (at, sure) = match sure {
-                    Sure::Yes | Sure::OnBus => ("", "expected"),
-                    Sure::AtMost => ("up to ", "expected"),
-                    Sure::No => ("", "as far as known"),
+                    Certainty::Yes | Certainty::OnBus => ("", "expected"),
+                    Certainty::AtMost => ("up to ", "expected"),
+                    Certainty::No => ("", "as far as known"),
                 };
                 let rate = match shape.gbps {
                     (0, _) => String::new(),
                     (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
                 };
-                format!("{at}{}{rate} {sure}", fabric.so_many(count as usize))
+                format!("{at}{}{rate} {sure}", fabric.counted_rails(count as usize))
             }
         };
         format!("{} ({how}): {expected}", shape.name)

@@ -2,7 +2,7 @@ use super::super::testing::{Node, listed, tell};
 use super::super::xid_seen;
 use super::*;
 use crate::observe::history::History;
-use crate::observe::kernel::{KernelEvent, Note, NvLink, Severity, What, Xid};
+use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, NvLink, Severity, Xid};
 use crate::observe::reading::Reading;
 
 const A: &str = "0000:17:00";
@@ -13,7 +13,7 @@ fn xid(code: u32, slot: &str) -> KernelEvent {
 }
 
 fn detailed(code: u32, slot: &str, detail: XidDetail) -> KernelEvent {
-    let what = What::Xid(Xid {
+    let what = KernelEventKind::Xid(Xid {
         code,
         detail,
         ..Xid::default()
@@ -146,7 +146,7 @@ fn a_restart_of_the_agent_does_not_end_it() {
 const SHOWN: &str = "0000:80:00";
 
 fn loaded() -> KernelEvent {
-    KernelEvent::new(What::DriverLoaded, "NVRM: loading NVIDIA UNIX …")
+    KernelEvent::new(KernelEventKind::DriverLoaded, "NVRM: loading NVIDIA UNIX …")
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn one_jobs_error_on_many_gpus_is_the_jobs() {
 #[test]
 fn the_list_for_the_report() {
     let mut event = xid(79, A);
-    if let What::Xid(xid) = &mut event.what {
+    if let KernelEventKind::Xid(xid) = &mut event.what {
         xid.process = Some("train".into());
     }
     let mut node = node(&[event, xid(79, A)]);
@@ -436,7 +436,7 @@ fn the_list_for_the_report() {
 
 #[test]
 fn a_reset_that_is_needed_stands_until_the_driver_is_loaded_or_an_hour() {
-    let what = What::Note(Note::ResetRequired);
+    let what = KernelEventKind::Note(Note::ResetRequired);
     let said = KernelEvent::new(what, "NVRM: Assertion failed: Reset required");
     let want = ["GPUs GpuResetRequired Degraded Verdict"];
     let mut quiet = node(std::slice::from_ref(&said));
@@ -445,7 +445,7 @@ fn a_reset_that_is_needed_stands_until_the_driver_is_loaded_or_an_hour() {
     assert_eq!(told(&quiet), [""; 0]);
     let mut loaded = node(&[said]);
     loaded.tick(1);
-    let event = KernelEvent::new(What::DriverLoaded, "NVRM: loading");
+    let event = KernelEvent::new(KernelEventKind::DriverLoaded, "NVRM: loading");
     loaded.history.push_event(loaded.now, false, &event);
     assert_eq!(told(&loaded), [""; 0]);
 }

@@ -82,7 +82,7 @@ impl History {
             push(&mut tracks.pma, pma, look, pma_kind);
             let downs = (tracks.pma.get("link_downed"))
                 .filter(|track| track.last_at() == Some(sample.at))
-                .map(falls_of_late);
+                .map(recent_falls);
             let Some(downs) = downs else { continue };
             let edges = port.counted(downs, sample.at);
             if edges > 0 && !counts_carrier_changes(snapshot, key) {
@@ -101,7 +101,7 @@ pub(super) fn tracks_to_keep(tracks: &BTreeMap<String, Track>) -> BTreeMap<Strin
         let falls = ["link_downed", "carrier_changes"].contains(&name.as_str());
         let lower = name.to_ascii_lowercase();
         let counts = !traffic.iter().any(|word| lower.contains(word));
-        falls || counts && track.rose_of_late()
+        falls || counts && track.rose_recently()
     };
     let kept = tracks.iter().filter(is_kept);
     kept.filter_map(|(name, track)| Some((name.clone(), track.to_keep()?)))
@@ -110,7 +110,7 @@ pub(super) fn tracks_to_keep(tracks: &BTreeMap<String, Track>) -> BTreeMap<Strin
 
 /// By how much the last sample of a count of falls rose. What it counted while no agent ran, or nothing could
 /// be read, is of this hour only where that did not take longer.
-pub(super) fn falls_of_late(track: &Track) -> u64 {
+pub(super) fn recent_falls(track: &Track) -> u64 {
     let step = track.last_step();
     let step = step.filter(|step| step.over <= Duration::from_secs(3600));
     step.map_or(0, |step| step.by)

@@ -1,6 +1,6 @@
 //! Statistics of network devices over time.
 
-use super::{History, counted::falls_of_late, edges::counts_carrier_changes, ports_of};
+use super::{History, counted::recent_falls, edges::counts_carrier_changes, ports_of};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 
@@ -18,7 +18,7 @@ impl History {
             let tracks = self.netdevs.entry(name.clone()).or_default();
             let track = tracks.entry("carrier_changes".into()).or_default();
             let rose = track.push(facts.at, *changes) > 0;
-            let by = falls_of_late(track);
+            let by = recent_falls(track);
             if !rose || by == 0 {
                 continue;
             }

@@ -7,7 +7,7 @@ fn xid(code: u32, slot: &str) -> KernelEvent {
 }
 
 fn with_detail(code: u32, slot: &str, detail: XidDetail) -> KernelEvent {
-    let what = What::Xid(Xid {
+    let what = KernelEventKind::Xid(Xid {
         code,
         detail,
         ..Xid::default()
@@ -62,8 +62,9 @@ fn devices_and_codes_are_bounded() {
 #[test]
 fn edges_of_many_functions_do_not_crowd_out_a_fault() {
     let slot = |i: u32| format!("0000:{:02x}:{:02x}", i / 32, i % 32);
-    let event =
-        |note, i| KernelEvent::new(What::Note(note), "mlx5_core said so").of_slot(Some(slot(i)));
+    let event = |note, i| {
+        KernelEvent::new(KernelEventKind::Note(note), "mlx5_core said so").of_slot(Some(slot(i)))
+    };
     let mut history = History::default();
     history.push_event(Millis(0), false, &event(Note::Temperature, 0));
     for i in 1..1000 {
@@ -92,9 +93,9 @@ fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
     let of_each = |bus: &str| {
         let what = [
             xid(79, &format!("0000:{bus}:00")),
-            KernelEvent::new(What::Sxid(sxid.clone()), "SXid …")
+            KernelEvent::new(KernelEventKind::Sxid(sxid.clone()), "SXid …")
                 .of_slot(Some(format!("0000:{bus}:01"))),
-            KernelEvent::new(What::Note(Note::Power), "mlx5_core said so")
+            KernelEvent::new(KernelEventKind::Note(Note::Power), "mlx5_core said so")
                 .of_slot(Some(format!("0000:{bus}:02"))),
         ];
         what.into_iter()
@@ -130,7 +131,7 @@ fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
 #[test]
 fn functions_of_one_card_are_told_apart() {
     let mut history = History::default();
-    let mut event = KernelEvent::new(What::Note(Note::CableUnplugged), "unplugged");
+    let mut event = KernelEvent::new(KernelEventKind::Note(Note::CableUnplugged), "unplugged");
     event.pci = Some("0000:5e:00".into());
     event.device = Some("mlx5_core 0000:5e:00.1".into());
     history.push_event(Millis(1), false, &event);

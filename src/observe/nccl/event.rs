@@ -13,7 +13,7 @@ pub enum Level {
 
 /// Who printed a line: `HOST:PID:TID [DEV]`. Missing parts are `None`; the host may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Who<'a> {
+pub struct LinePrefix<'a> {
     /// Host name up to its first dot.
     pub host: &'a str,
     /// Process id, in its own PID namespace.
@@ -30,7 +30,7 @@ pub struct Who<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record<'a> {
     /// Host, process and GPU from the line's prefix.
-    pub who: Who<'a>,
+    pub who: LinePrefix<'a>,
     /// The event that the rest of the line was parsed to.
     pub event: Event<'a>,
     /// The message, as printed.

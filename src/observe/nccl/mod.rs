@@ -8,6 +8,6 @@ pub mod group;
 pub mod log;
 pub mod process;
 
-pub use event::{Event, Level, Net, Record, Transport, Who};
+pub use event::{Event, Level, LinePrefix, Net, Record, Transport};
 pub use failure::Failure;
 pub use log::{EvidenceLine, NcclLog};

@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "selvage.dev/bench/v1";
 
 /// One input and the verdicts on its runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Input {
+pub struct BenchInput {
     /// File name, or `-` for standard input.
     pub name: String,
     /// The verdict on each run; one that says `NoTable` if there is none.
@@ -32,12 +32,12 @@ pub struct Bench {
     /// The rails that the runs are measured against.
     pub rails: Option<Rails>,
     /// The inputs, in the order given.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<BenchInput>,
 }
 
 impl Bench {
     /// The verdicts, and the worst of them.
-    pub fn new(rails: Option<Rails>, inputs: Vec<Input>) -> Self {
+    pub fn new(rails: Option<Rails>, inputs: Vec<BenchInput>) -> Self {
         let runs = inputs.iter().flat_map(|input| &input.runs);
         Bench {
             schema: SCHEMA,
@@ -68,7 +68,13 @@ pub fn text(bench: &Bench, style: Style) -> String {
     page.out
 }
 
-fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rails>, named: bool) {
+fn print(
+    page: &mut Page,
+    run: &BenchVerdict,
+    input: &BenchInput,
+    rails: Option<&Rails>,
+    named: bool,
+) {
     let share = |ratio| format!("{:.0} % OF LINE RATE", 100.0 * ratio);
     let below = run.ratio.map_or("BELOW LINE RATE".into(), share);
     let (colour, word) = match run.verdict {

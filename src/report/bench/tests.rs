@@ -8,7 +8,7 @@ fn bench(verdicts: &[(Verdict, Option<f64>)]) -> Bench {
         run.ratio = *ratio;
         run
     });
-    let input = Input {
+    let input = BenchInput {
         name: "x\u{1b}]0;y".into(),
         runs: runs.collect(),
         nccl: None,

@@ -1,5 +1,5 @@
-//! Whose names a request's `Host` may be. A page of somewhere else that has its own name lead to this
-//! server (DNS rebinding) would be answered by it in the eyes of the browser that shows the page; but
+//! The names that a request's `Host` may carry: protection against DNS rebinding. A foreign page that points its own
+//! name at this server could read the answers, since the browser takes both for one origin; but
 //! the browser sends the page's name.
 
 use super::{Answer, plain};

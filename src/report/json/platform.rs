@@ -1,6 +1,6 @@
 //! The part `platform`: which machine it is believed to be, and what the Node promises.
 
-use crate::check::profile::{Fabric, Sure};
+use crate::check::profile::{Certainty, Fabric};
 use crate::observe::vf::VfLink;
 use crate::report::Report;
 use serde::Serialize;
@@ -21,10 +21,10 @@ pub(super) fn platform(report: &Report) -> impl Serialize {
         // By the profile; null where no shape is known.
         rails_expected: shape.map(|shape| shape.rails.0),
         rails_expected_is: shape.map(|shape| match shape.rails.1 {
-            Sure::Yes | Sure::OnBus => "at_least",
+            Certainty::Yes | Certainty::OnBus => "at_least",
             // As many as were attached at launch.
-            Sure::AtMost => "at_most",
-            Sure::No => "unconfirmed",
+            Certainty::AtMost => "at_most",
+            Certainty::No => "unconfirmed",
         }),
         rate_expected_bits_per_second: rate.filter(|rate| *rate > 0),
         gpus_expected: shape.map(|shape| shape.gpus).filter(|gpus| *gpus > 0),

@@ -1,13 +1,13 @@
 //! What the agent writes to the cluster, in words.
 
-use super::{context::PageContext, severity_icon::Severity};
+use super::{badge::Badge, context::PageContext};
 use crate::data_files::line_of;
 use crate::report::cluster::ClusterStatus;
 use crate::report::{State, Tainting};
 
 impl PageContext<'_> {
     /// What the taint does, and why it is withheld where it is wanted.
-    pub(super) fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Severity>, String) {
+    pub(super) fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Badge>, String) {
         let report = self.report;
         let muted = match report.taint_muted {
             true => "muted by an operator",
@@ -22,18 +22,18 @@ impl PageContext<'_> {
                 let parts = [self.leaving(status), muted, &budget];
                 let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                 let severity = match report.state {
-                    State::Ready | State::Degraded | State::NoFabric => Severity::Degraded,
-                    State::Unready | State::Unknown => Severity::Failing,
+                    State::Ready | State::Degraded | State::NoFabric => Badge::Degraded,
+                    State::Unready | State::Unknown => Badge::Failing,
                 };
                 ("applied", Some(severity), parts.join("; "))
             }
             (_, Some(why)) => {
                 let comma = if budget.is_empty() { "" } else { ", " };
                 let more = format!("{}{comma}{budget}", withheld(why));
-                ("withheld", Some(Severity::Degraded), more)
+                ("withheld", Some(Badge::Degraded), more)
             }
             (_, None) if report.tainting == Tainting::Want => {
-                ("wanted", Some(Severity::Degraded), muted.into())
+                ("wanted", Some(Badge::Degraded), muted.into())
             }
             (Some(false), None) => ("none", None, muted.into()),
             (None, None) => ("unknown", None, "the Node was not seen yet".into()),

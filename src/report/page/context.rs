@@ -1,6 +1,6 @@
 //! What every section of the page is made from.
 
-use super::{severity_icon::MAX_FINDINGS, topology_layout::Drawing};
+use super::{badge::MAX_FINDINGS, topology_layout::Drawing};
 use crate::report::{ClusterStatus, Report, port_view};
 use crate::units::Millis;
 use askama::Template;

@@ -1,6 +1,6 @@
 //! This node's jobs: what their NCCL uses between nodes.
 
-use super::{context::PageContext, severity_icon::Severity};
+use super::{badge::Badge, context::PageContext};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::suspect::{Suspect, SuspectState};
 
@@ -29,17 +29,17 @@ impl<'a> PageContext<'a> {
     }
 
     /// How a job does, as severity and word.
-    pub(super) fn judged(&self, verdict: &NcclVerdict) -> (Severity, &'static str) {
+    pub(super) fn judged(&self, verdict: &NcclVerdict) -> (Badge, &'static str) {
         if verdict.init_hangs_since.is_some() {
-            return (Severity::Degraded, "init hangs");
+            return (Badge::Degraded, "init hangs");
         }
         let network = verdict.network.title();
         match verdict.tcp_fallback {
-            Fallback::Yes => (Severity::Degraded, "fell back to TCP"),
-            Fallback::Configured => (Severity::Notice, "TCP, as configured"),
-            Fallback::Unknown => (Severity::Unknown, "network not known"),
-            Fallback::No if verdict.remedies.is_empty() => (Severity::Ok, network),
-            Fallback::No => (Severity::Notice, network),
+            Fallback::Yes => (Badge::Degraded, "fell back to TCP"),
+            Fallback::Configured => (Badge::Notice, "TCP, as configured"),
+            Fallback::Unknown => (Badge::Unknown, "network not known"),
+            Fallback::No if verdict.remedies.is_empty() => (Badge::Ok, network),
+            Fallback::No => (Badge::Notice, network),
         }
     }
 }

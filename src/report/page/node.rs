@@ -1,6 +1,6 @@
 //! The node's other facts: driver and GPUDirect, kernel modules, GPUs, sources.
 
-use super::{context::PageContext, severity_icon::Severity, text::joined, topology_layout::Gpu};
+use super::{badge::Badge, context::PageContext, text::joined, topology_layout::Gpu};
 use crate::observe::gpudirect::{GpuDirectFacts, MODULES_OF_INTEREST};
 use crate::report::port_view::{self, FactSource};
 use std::cmp::Reverse;
@@ -64,17 +64,17 @@ impl<'a> PageContext<'a> {
 }
 
 impl FactSource<'_> {
-    fn state(&self) -> (Severity, &'static str) {
+    fn state(&self) -> (Badge, &'static str) {
         match (self.stalled, self.failing) {
-            (1.., _) => (Severity::Failing, "stalled"),
-            (0, 1..) if self.detail.is_none() => (Severity::Unknown, "not read yet"),
-            (0, 1..) => (Severity::Degraded, "failing"),
-            (0, 0) if self.is_absent() => (Severity::Off, "absent"),
-            (0, 0) => (Severity::Ok, "up"),
+            (1.., _) => (Badge::Failing, "stalled"),
+            (0, 1..) if self.detail.is_none() => (Badge::Unknown, "not read yet"),
+            (0, 1..) => (Badge::Degraded, "failing"),
+            (0, 0) if self.is_absent() => (Badge::Off, "absent"),
+            (0, 0) => (Badge::Ok, "up"),
         }
     }
 
-    pub(super) fn severity(&self) -> Severity {
+    pub(super) fn severity(&self) -> Badge {
         self.state().0
     }
 

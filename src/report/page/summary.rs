@@ -1,6 +1,6 @@
 //! The strip of figures below the banner.
 
-use super::{context::PageContext, severity_icon::Severity};
+use super::{badge::Badge, context::PageContext};
 use crate::check::Finding;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
@@ -8,7 +8,7 @@ use crate::readiness;
 use crate::report::port_view;
 
 /// A value, how bad it is, and what else there is to say of it.
-type Figure = (String, Option<Severity>, String);
+type Figure = (String, Option<Badge>, String);
 
 impl PageContext<'_> {
     /// Whether the first window is not complete, and no reason says so already.
@@ -35,7 +35,7 @@ impl PageContext<'_> {
     pub(super) fn gpudirect_figure(&self) -> Figure {
         let path = self.report.gpudirect.path;
         let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
-        let missing = (path == Path::None && wanted).then_some(Severity::Degraded);
+        let missing = (path == Path::None && wanted).then_some(Badge::Degraded);
         (path.as_str().into(), missing, String::new())
     }
 
@@ -58,7 +58,7 @@ impl PageContext<'_> {
 
     pub(super) fn gpus(&self) -> Figure {
         let severities = || self.layout.gpus.iter().map(|gpu| gpu.severity);
-        let more = match severities().filter(|one| *one > Severity::Notice).count() {
+        let more = match severities().filter(|one| *one > Badge::Notice).count() {
             0 => String::new(),
             bad => format!("{bad} with findings"),
         };
@@ -67,9 +67,9 @@ impl PageContext<'_> {
     }
 
     pub(super) fn findings(&self) -> Figure {
-        use Severity::{Degraded, Failing, Notice, Unknown};
-        let severities = || self.report.findings.iter().map(Severity::of);
-        let count = |severity: Severity| {
+        use Badge::{Degraded, Failing, Notice, Unknown};
+        let severities = || self.report.findings.iter().map(Badge::of);
+        let count = |severity: Badge| {
             let found = severities().filter(|one| *one == severity).count();
             (found > 0).then(|| format!("{found} {}", severity.word()))
         };
@@ -90,7 +90,7 @@ impl PageContext<'_> {
         let verdicts = jobs.iter().map(|job| job.verdict.tcp_fallback);
         let (severity, more) = match verdicts.filter(|of| *of == Fallback::Yes).count() {
             0 => (None, String::new()),
-            some => (Some(Severity::Degraded), format!("{some} fell back to TCP")),
+            some => (Some(Badge::Degraded), format!("{some} fell back to TCP")),
         };
         Some((jobs.len().to_string(), severity, more))
     }

@@ -42,10 +42,10 @@ pub(super) fn assert_has(report: &Report, parts: &[&str]) {
 #[test]
 fn every_state_has_its_word_and_shape() {
     for (state, word, shape) in [
-        (State::Ready, "is ready", Severity::Ok),
-        (State::Degraded, "is degraded", Severity::Degraded),
-        (State::Unready, "is unready", Severity::Failing),
-        (State::Unknown, "is unknown", Severity::Unknown),
+        (State::Ready, "is ready", Badge::Ok),
+        (State::Degraded, "is degraded", Badge::Degraded),
+        (State::Unready, "is unready", Badge::Failing),
+        (State::Unknown, "is unknown", Badge::Unknown),
     ] {
         let mut report = node(8, LinkLayer::Infiniband);
         report.state = state;
@@ -56,12 +56,12 @@ fn every_state_has_its_word_and_shape() {
         assert_has(&report, &[word]);
     }
     let marks = [
-        Severity::Ok,
-        Severity::Off,
-        Severity::Notice,
-        Severity::Unknown,
-        Severity::Degraded,
-        Severity::Failing,
+        Badge::Ok,
+        Badge::Off,
+        Badge::Notice,
+        Badge::Unknown,
+        Badge::Degraded,
+        Badge::Failing,
     ];
     for (n, one) in marks.iter().enumerate() {
         for other in &marks[n + 1..] {
@@ -147,7 +147,7 @@ fn the_worst_is_drawn_first() {
     let report = broken();
     let plan = topology_layout::of(&report);
     let first = plan.groups.first().unwrap();
-    assert_eq!(first.severity(), Severity::Failing);
+    assert_eq!(first.severity(), Badge::Failing);
     let page = text(&report);
     let ports = page.split("Ports, worst first").nth(1).unwrap();
     assert!(
@@ -336,7 +336,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         .iter()
         .find(|port| port.name() == "mlx5_7")
         .unwrap();
-    assert_eq!(port.severity, Severity::Off);
+    assert_eq!(port.severity, Badge::Off);
     assert_has(
         &report,
         &["Rails 7 of 7 up", "not in use", "and 1 other port"],
@@ -351,7 +351,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         .iter()
         .find(|port| port.name() == "mlx5_7")
         .unwrap();
-    assert_eq!(port.severity, Severity::Notice);
+    assert_eq!(port.severity, Badge::Notice);
 }
 
 #[test]

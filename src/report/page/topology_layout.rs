@@ -1,7 +1,7 @@
 //! Which GPUs and ports belong together: those below one PCIe switch, else those of one NUMA node.
 //! `templates/fabric.html` draws it.
 
-use super::severity_icon::{About, Severity, of_link, of_port};
+use super::badge::{About, Badge, of_link, of_port};
 use super::text::cut;
 use crate::check::Finding;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
@@ -30,7 +30,7 @@ pub(super) struct Gpu<'a> {
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
     pub(super) place: Locality<'a>,
-    pub(super) severity: Severity,
+    pub(super) severity: Badge,
     pub(super) about: About<'a>,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct PortBox<'a> {
     pub(super) function: Option<&'a PciFunction>,
     pub(super) place: Locality<'a>,
     /// The worst of the port, its card and its links.
-    pub(super) severity: Severity,
+    pub(super) severity: Badge,
     /// Its link into the fabric alone.
-    pub(super) link: Severity,
+    pub(super) link: Badge,
     pub(super) about: About<'a>,
 }
 
@@ -64,10 +64,10 @@ impl PortBox<'_> {
     }
 
     /// How the link is drawn: a link that is up is whole whatever a notice says.
-    pub(super) fn stroke(&self) -> Severity {
+    pub(super) fn stroke(&self) -> Badge {
         match self.link {
-            Severity::Notice if self.view.is_active() => Severity::Ok,
-            Severity::Notice => Severity::Off,
+            Badge::Notice if self.view.is_active() => Badge::Ok,
+            Badge::Notice => Badge::Off,
             severity => severity,
         }
     }
@@ -112,14 +112,14 @@ pub(super) struct Block<'a> {
 
 impl<'a> Block<'a> {
     /// The worst in it.
-    pub(super) fn severity(&self) -> Severity {
+    pub(super) fn severity(&self) -> Badge {
         let gpus = self.gpus.iter().map(|gpu| gpu.severity);
         let ports = self.ports.iter().map(|port| port.severity);
-        let gone = self.gone.iter().map(|finding| Severity::of(finding));
-        let all: Vec<Severity> = gpus.chain(ports).chain(gone).collect();
-        let worst = all.iter().copied().max().unwrap_or(Severity::Off);
+        let gone = self.gone.iter().map(|finding| Badge::of(finding));
+        let all: Vec<Badge> = gpus.chain(ports).chain(gone).collect();
+        let worst = all.iter().copied().max().unwrap_or(Badge::Off);
         // An unused port next to one in use says nothing about the group.
-        match all.contains(&Severity::Ok) {
+        match all.contains(&Badge::Ok) {
             true => worst.attention(),
             false => worst,
         }
@@ -195,7 +195,7 @@ pub(super) fn of(report: &Report) -> Drawing<'_> {
             address: shown(&address, whole),
             function,
             place: Locality::of(pci, function, None, bdf.slot()),
-            severity: about.severity().unwrap_or(Severity::Ok),
+            severity: about.severity().unwrap_or(Badge::Ok),
             about,
         }
     };
@@ -341,7 +341,7 @@ fn gone<'a>(report: &'a Report, gpus: &[Gpu<'_>], ports: &[PortBox<'_>]) -> Opti
     let is_gone = |(number, finding): &(usize, &Finding)| {
         finding.check == "device_missing"
             && !placed.contains(number)
-            && Severity::of(finding) > Severity::Unknown
+            && Badge::of(finding) > Badge::Unknown
     };
     let gone = report.findings.iter().enumerate().filter(is_gone);
     let gone: Vec<&Finding> = gone.map(|(_, finding)| finding).take(MAX_ROWS).collect();

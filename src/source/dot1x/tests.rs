@@ -83,7 +83,7 @@ fn answers_and_what_is_none() {
     let facts = parse(held);
     let facts = facts.value().unwrap();
     assert!(facts.failed() && facts.tries());
-    assert_eq!(facts.told(), "not authorized (PAE HELD, EAP FAILURE)");
+    assert_eq!(facts.summary(), "not authorized (PAE HELD, EAP FAILURE)");
     let waits = held
         .replace("HELD", "CONNECTING")
         .replace("FAILURE", "IDLE");
@@ -108,7 +108,7 @@ fn answers_and_what_is_none() {
     let facts = parse(&odd);
     let facts = facts.value().unwrap();
     assert_eq!((&facts.wpa_state, &facts.eap_state), (&None, &None));
-    assert_eq!(facts.told(), "not authorized");
+    assert_eq!(facts.summary(), "not authorized");
 }
 
 #[test]
@@ -175,10 +175,12 @@ fn silence_costs_a_deadline_once_for_all() {
     let all: Vec<String> = (0..16).map(|i| format!("eth{i}")).collect();
     let sockets: Vec<UnixDatagram> = all.iter().map(|name| bound(&tree, name)).collect();
     let asked: Vec<&str> = all.iter().map(String::as_str).collect();
-    let begin = Instant::now();
-    let found = look(&tree, &asked);
-    let took = begin.elapsed();
-    assert_eq!(found.value().unwrap().len(), 16);
+    let quickest = |took: &dyn Fn() -> Duration| (0..9).map(|_| took()).min().unwrap();
+    let took = quickest(&|| {
+        let begin = Instant::now();
+        assert_eq!(look(&tree, &asked).value().unwrap().len(), 16);
+        begin.elapsed()
+    });
     assert!(fault(eth0(&tree)).1.contains("does not answer"));
     assert!(took >= Duration::from_millis(150), "{took:?}");
     assert!(took < Duration::from_secs(2), "{took:?}");
@@ -195,14 +197,13 @@ fn silence_costs_a_deadline_once_for_all() {
             > 0
     };
     while fills_it() {}
-    let took = || {
+    // Each would wait, or none; a busy machine delays one or another.
+    let took = quickest(&|| {
         let begin = Instant::now();
         assert!(fault(eth0(&tree)).1.contains("does not answer"));
         begin.elapsed()
-    };
-    // Each would wait, or none; a busy machine delays one or another.
-    let quickest = std::iter::repeat_with(took).take(9).min().unwrap();
-    assert!(quickest < Duration::from_millis(100), "{quickest:?}");
+    });
+    assert!(took < Duration::from_millis(100), "{took:?}");
     drop(sockets);
     assert!(fault(eth0(&tree)).1.contains("no supplicant listens"));
 }

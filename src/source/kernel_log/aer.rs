@@ -3,12 +3,12 @@
 //! One report prints several lines; the heading lines are events, the lines that name the device's
 //! ids, bits and TLP header are not.
 
-use crate::observe::kernel::{KernelEvent, Note, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
 
-use super::text::{Origin, is_digits, last_address, slot, take_0x, take_address};
+use super::text::{MessageOrigin, is_digits, last_address, slot, take_0x, take_address};
 
 /// Decodes a message of some device, or one without a device's prefix.
-pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent> {
+pub fn decode(origin: Option<&MessageOrigin<'_>>, message: &str) -> Option<KernelEvent> {
     let origin = origin.filter(|origin| origin.driver != "AER");
     let rest = origin.map_or(message, |origin| origin.rest).trim_start();
     let aer = rest.strip_prefix("AER: ");
@@ -19,7 +19,7 @@ pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent>
         Some(severity) => severity_note(severity),
         None => contained(body).or_else(|| received(aer.map(|_| body)?))?,
     };
-    let mut event = KernelEvent::new(What::Note(note), message);
+    let mut event = KernelEvent::new(KernelEventKind::Note(note), message);
     let speaker = origin.and_then(|origin| Some((origin.driver, origin.address.clone()?)));
     // The port reports for the device that erred, and names it last.
     let erred = bus_error.map_or_else(|| last_address(body), |_| None);
@@ -43,7 +43,7 @@ pub fn firmware_first(line: &str) -> Option<KernelEvent> {
     let (number, body) = line.split_once(REPORTED)?;
     (number.is_empty() || is_numbered(number)).then_some(())?;
     let section = body.trim_start().strip_prefix("section_type: PCIe error");
-    section.map(|_| KernelEvent::new(What::Note(Note::AerCorrectable), line))
+    section.map(|_| KernelEvent::new(KernelEventKind::Note(Note::AerCorrectable), line))
 }
 
 const REPORTED: &str = "[Hardware Error]:";
@@ -80,7 +80,7 @@ impl FirmwareReport {
         {
             let text = format!("{number}{REPORTED} {severity} PCIe error of {device}");
             let (device, _) = take_address(device)?;
-            let mut event = KernelEvent::new(What::Note(Note::AerUncorrected), &text);
+            let mut event = KernelEvent::new(KernelEventKind::Note(Note::AerUncorrected), &text);
             event.pci = Some(slot(&device));
             event.device = Some(device);
             return Some(event);
@@ -229,7 +229,7 @@ mod tests {
             let e = decode_line(line).unwrap_or_else(|| panic!("no event: {line}"));
             assert_eq!(e.pci.as_deref(), pci, "{line}");
             assert_eq!(e.device.as_deref(), device, "{line}");
-            assert_eq!(e.what, What::Note(note), "{line}");
+            assert_eq!(e.what, KernelEventKind::Note(note), "{line}");
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
             );
             for event in events {
                 assert_eq!(event.device.as_deref(), Some("0000:3b:00.0"));
-                assert_eq!(event.what, What::Note(Note::AerUncorrected));
+                assert_eq!(event.what, KernelEventKind::Note(Note::AerUncorrected));
                 assert!(
                     event
                         .text

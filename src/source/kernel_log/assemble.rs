@@ -2,7 +2,7 @@
 //! record, the GPU driver's report of a GPU lost at probe, which syslog splits in three, and entries
 //! of the journal with a field a line.
 
-use crate::observe::kernel::{KernelEvent, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind};
 
 use super::{decode, gpu, record, wrapper};
 
@@ -15,11 +15,11 @@ pub struct Assembler {
     lines: wrapper::Stripper,
     /// An event whose record's dictionary may still name the device, its text and its line.
     waiting: Option<(KernelEvent, String, String)>,
-    report: Option<Report>,
+    report: Option<ProbeReport>,
 }
 
 #[derive(Debug)]
-struct Report {
+struct ProbeReport {
     pci: String,
     /// The lines so far, as read.
     lines: String,
@@ -54,7 +54,7 @@ impl Assembler {
             Some(event)
                 if stripped.raw_record
                     && event.pci.is_none()
-                    && !matches!(event.what, What::Xid(_)) =>
+                    && !matches!(event.what, KernelEventKind::Xid(_)) =>
             {
                 self.waiting = Some((event, text.to_owned(), line.to_owned()));
             }
@@ -62,7 +62,7 @@ impl Assembler {
             None => {
                 if let Some(pci) = gpu::probe_report_start(text) {
                     let (lines, left) = (line.to_owned(), REPORT_REACH);
-                    self.report = Some(Report { pci, lines, left });
+                    self.report = Some(ProbeReport { pci, lines, left });
                 }
             }
         }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::observe::kernel::{KernelEvent, Note, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
 
 use super::assemble::REPORT_REACH;
 use super::input::{Input, RecordInput};
-pub use super::open::{FollowError, FollowOptions, Way};
+pub use super::open::{FollowError, FollowOptions, ReadMethod};
 use super::open::{SYSLOG, open_log};
 use super::state::{Position, ResumeState};
 use super::{aer, decode, gpu, record, silent};
@@ -61,7 +61,7 @@ pub enum Delivery {
 pub struct KmsgFollower {
     options: FollowOptions,
     /// The way that was taken.
-    pub way: Way,
+    pub way: ReadMethod,
     input: Box<dyn RecordInput>,
     /// No earlier run left a resume point, and what the log held has not been read through.
     first_start: bool,
@@ -101,7 +101,7 @@ impl KmsgFollower {
         Ok(Self::over((way, input), options))
     }
 
-    fn over((way, input): (Way, Box<dyn RecordInput>), options: FollowOptions) -> Self {
+    fn over((way, input): (ReadMethod, Box<dyn RecordInput>), options: FollowOptions) -> Self {
         let reached = options.place();
         let seen_through = reached.and_then(|place| place.last_seq);
         Self {
@@ -185,8 +185,8 @@ impl KmsgFollower {
     pub fn wait(&self, took: Duration) -> Result<(), FollowError> {
         let Some(fd) = self.input.fd() else {
             let pause = match self.way {
-                Way::Device => FILE_POLL_MS,
-                Way::Syslog => pause_ms(took),
+                ReadMethod::Device => FILE_POLL_MS,
+                ReadMethod::Syslog => pause_ms(took),
             };
             std::thread::sleep(Duration::from_millis(pause.into()));
             return Ok(());
@@ -262,7 +262,7 @@ impl KmsgFollower {
         let joined = self.firmware.feed(text);
         let event = joined.or_else(|| decode(text, device));
         let mut event = event.or_else(|| silent(text, device))?;
-        if event.what == What::Note(Note::Driver) && event.pci.is_none() {
+        if event.what == KernelEventKind::Note(Note::Driver) && event.pci.is_none() {
             event.pci = self.probe.take().map(|(slot, _)| slot);
         }
         let age = now_us.saturating_sub(place.last_ts_us.unwrap_or(0));
@@ -276,8 +276,8 @@ impl KmsgFollower {
 
     fn failed(&self, source: std::io::Error) -> FollowError {
         let what = match self.way {
-            Way::Device => format!("read {}", self.options.path.display()),
-            Way::Syslog => format!("read {SYSLOG}"),
+            ReadMethod::Device => format!("read {}", self.options.path.display()),
+            ReadMethod::Syslog => format!("read {SYSLOG}"),
         };
         FollowError { what, source }
     }

@@ -2,7 +2,7 @@
 //! GPUs that do not come up, peer memory, GPUDirect Storage.
 
 use crate::observe::kernel::{
-    KernelEvent, Note, NvLink, RecoveryAction, Severity, Sxid, What, Xid, XidDetail,
+    KernelEvent, KernelEventKind, Note, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail,
 };
 
 use super::phrases::{PHRASES, first, says_any};
@@ -15,10 +15,11 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     }
     // nv-dmabuf.c, in the words of 570 and of later drivers.
     if after.contains("topology not supported") {
-        let refused = What::Note(Note::DmabufRefused);
+        let refused = KernelEventKind::Note(Note::DmabufRefused);
         return Some(KernelEvent::new(refused, message));
     }
-    let failed = |slot| Some(KernelEvent::new(What::Note(Note::Driver), message).of_slot(slot));
+    let failed =
+        |slot| Some(KernelEvent::new(KernelEventKind::Note(Note::Driver), message).of_slot(slot));
     // One printk of several lines: which GPU, its PCI id, and what is wrong with it. rsyslog writes
     // the newline as `#012`.
     if let Some(rest) = after.strip_prefix("The NVIDIA GPU ") {
@@ -43,14 +44,16 @@ pub fn lost(message: &str) -> Option<KernelEvent> {
     let rest = message.strip_prefix("NVRM: GPU ")?;
     let (address, rest) = take_address(rest.strip_prefix("at PCI:").unwrap_or(rest))?;
     let body = rest.strip_prefix(": ")?.to_ascii_lowercase();
-    says_any(&body, &PHRASES.lost)
-        .then(|| KernelEvent::new(What::Note(Note::GpuLost), message).of_slot(Some(slot(&address))))
+    says_any(&body, &PHRASES.lost).then(|| {
+        KernelEvent::new(KernelEventKind::Note(Note::GpuLost), message)
+            .of_slot(Some(slot(&address)))
+    })
 }
 
 /// `NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] …`.
 pub fn reset_required(message: &str) -> Option<KernelEvent> {
     let body = message.strip_prefix("NVRM: ")?.to_ascii_lowercase();
-    let event = || KernelEvent::new(What::Note(Note::ResetRequired), message);
+    let event = || KernelEvent::new(KernelEventKind::Note(Note::ResetRequired), message);
     says_any(&body, &PHRASES.reset_required).then(event)
 }
 
@@ -90,7 +93,7 @@ fn xid(after: &str, message: &str) -> Option<KernelEvent> {
         process,
         detail,
     };
-    Some(KernelEvent::new(What::Xid(xid), message).of_slot(place))
+    Some(KernelEvent::new(KernelEventKind::Xid(xid), message).of_slot(place))
 }
 
 /// Decodes an NVSwitch's line.
@@ -103,7 +106,7 @@ pub fn sxid(line: &str) -> Option<KernelEvent> {
         .or_else(|| says(&PHRASES.switch_stops, Severity::Fatal))
         .or_else(|| says(&PHRASES.switch_troubles, Severity::Nonfatal));
     let sxid = Sxid { code, severity };
-    Some(KernelEvent::new(What::Sxid(sxid), line).of_slot(place))
+    Some(KernelEvent::new(KernelEventKind::Sxid(sxid), line).of_slot(place))
 }
 
 /// Slot, code and what follows, of ` (PCI:…): 79, …`. Drivers of before 2008 name no device: `: 79`
@@ -209,7 +212,7 @@ pub fn module(line: &str) -> Option<KernelEvent> {
     let body = body.trim_start_matches(':').trim_start();
     let complains = says_any(body, &PHRASES.complaints) || says_any(body, &PHRASES.symbol_failures);
     ((rest.starts_with(':') || spoken) && complains && !says_any(body, &PHRASES.taints))
-        .then(|| KernelEvent::new(What::Note(note), line))
+        .then(|| KernelEvent::new(KernelEventKind::Note(note), line))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use super::lines::{Message, raw_record};
+use super::lines::{SyslogMessage, raw_record};
 use super::wrapper::Stripper;
 use super::{decode, record, silent};
 
@@ -39,7 +39,7 @@ pub enum Input {
     /// for syslog(2) everything after the last line handled.
     Lost,
     /// A message of syslog(2), not handled before.
-    Message(Message),
+    Message(SyslogMessage),
     /// The file was truncated or replaced and is read from its start.
     Restarted,
 }

@@ -12,7 +12,7 @@ use crate::hash::fnv1a;
 
 /// A message with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct SyslogMessage {
     /// Syslog facility (times 8) and level. The kernel's own facility is 0 and user space cannot
     /// write it.
     pub priority: u32,
@@ -58,11 +58,11 @@ pub struct Unstamped;
 
 /// The end of the log, or all of it.
 #[derive(Debug, Default)]
-pub struct Lines<'a> {
+pub struct SyslogLines<'a> {
     lines: Vec<Line<'a>>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> SyslogLines<'a> {
     /// Splits what one call gave. The kernel gives whole records; what is torn all the same is
     /// passed over.
     ///
@@ -106,9 +106,9 @@ impl<'a> Lines<'a> {
     }
 
     /// The messages from a line on, without those stamped before `floor_us`.
-    pub fn messages(&self, from: usize, floor_us: u64) -> Vec<Message> {
+    pub fn messages(&self, from: usize, floor_us: u64) -> Vec<SyslogMessage> {
         let mut seen: HashMap<u64, u32> = HashMap::new();
-        let mut messages: Vec<Message> = Vec::new();
+        let mut messages: Vec<SyslogMessage> = Vec::new();
         let mut open: Option<(&[u8], String)> = None;
         for (i, line) in self.lines.iter().enumerate() {
             let hash = fnv1a(line.whole);
@@ -131,7 +131,7 @@ impl<'a> Lines<'a> {
                 continue;
             }
             open = Some((line.prefix, text.clone().into_owned()));
-            messages.push(Message {
+            messages.push(SyslogMessage {
                 priority: line.priority,
                 ts_us: line.ts_us,
                 text: text.into_owned(),

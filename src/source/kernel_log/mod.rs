@@ -23,7 +23,7 @@ mod tests;
 mod text;
 mod wrapper;
 
-use crate::observe::kernel::{KernelEvent, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind};
 
 /// Decodes one kernel message, wrappers already gone.
 ///
@@ -54,7 +54,7 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
 /// off the bus (with an Xid or without one), a NIC's driver started its device, or a NIC cooled down.
 pub fn silent(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     if message.starts_with("NVRM: loading NVIDIA UNIX ") {
-        return Some(KernelEvent::new(What::DriverLoaded, message));
+        return Some(KernelEvent::new(KernelEventKind::DriverLoaded, message));
     }
     gpu::lost(message)
         .or_else(|| gpu::reset_required(message))

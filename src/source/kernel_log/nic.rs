@@ -1,10 +1,10 @@
 //! What the drivers of RDMA-capable NICs print: links, cables, heat, power, firmware, queues and
 //! failed starts (`drivers/net/ethernet`, `drivers/infiniband`).
 
-use crate::observe::kernel::{KernelEvent, Note, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
 
 use super::phrases::{PHRASES, first, says_any};
-use super::text::{Origin, call_site, origin, slot, take_address, take_u32};
+use super::text::{MessageOrigin, call_site, origin, slot, take_address, take_u32};
 
 /// Whether a driver is one of a NIC that carries RDMA or GPUDirect traffic.
 fn is_nic(driver: &str) -> bool {
@@ -14,7 +14,7 @@ fn is_nic(driver: &str) -> bool {
 /// The interface or the auxiliary device in front of a message that names no address:
 /// `mlx5_core ens1np0: …`, `mlx5_core.sf mlx5_core.sf.4 ens1f0s1: …`, `infiniband rdmap16s27: …`, and, of an interface without a
 /// device, `ens1np0: Link up`.
-pub fn named(line: &str) -> Option<Origin<'_>> {
+pub fn named(line: &str) -> Option<MessageOrigin<'_>> {
     let (head, rest) = line.split_once(": ")?;
     let words: Vec<&str> = head.split(' ').take(4).collect();
     if words.iter().any(|word| take_address(word).is_some()) {
@@ -41,7 +41,7 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
         }
         _ => return None,
     };
-    Some(Origin {
+    Some(MessageOrigin {
         driver,
         address: None,
         name: Some(name),
@@ -68,7 +68,7 @@ fn is_reset(gpu: &str) -> bool {
         || gpu.ends_with("finishing device.")
 }
 
-fn has_cooled(origin: &Origin<'_>) -> bool {
+fn has_cooled(origin: &MessageOrigin<'_>) -> bool {
     says_any(&origin.rest.to_ascii_lowercase(), &PHRASES.cooled)
 }
 
@@ -81,7 +81,11 @@ fn is_interface(word: &str) -> bool {
 }
 
 /// Decodes a message that carries a driver's prefix.
-pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> Option<KernelEvent> {
+pub fn decode(
+    origin: &MessageOrigin<'_>,
+    dictionary: Option<&str>,
+    message: &str,
+) -> Option<KernelEvent> {
     let body = without_site(origin.rest).to_ascii_lowercase();
     let driver = origin.driver;
     let of = |note, address: Option<&str>| {
@@ -129,7 +133,7 @@ fn event(
     dictionary: Option<&str>,
     message: &str,
 ) -> KernelEvent {
-    let mut event = KernelEvent::new(What::Note(note), message);
+    let mut event = KernelEvent::new(KernelEventKind::Note(note), message);
     let dictionary = || take_address(dictionary?).map(|(address, _)| address);
     if let Some(address) = address.map(str::to_owned).or_else(dictionary) {
         event.pci = Some(slot(&address));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::input::{self, RecordInput};
 use super::klogctl;
-use super::ring::Ring;
+use super::ring::SyslogRing;
 use super::state::{Position, ResumeState};
 use crate::settings_macro::words;
 
@@ -14,7 +14,7 @@ pub(super) const SYSLOG: &str = "syslog(2)";
 
 words! {
     /// Ways to read the log.
-    Way {
+    ReadMethod {
         /// The device, or a file in its place.
         Device = "device",
         /// syslog(2): the running kernel's log, whatever the path.
@@ -28,7 +28,7 @@ pub struct FollowOptions {
     /// `/dev/kmsg`, or a growing file in its place.
     pub path: PathBuf,
     /// The way; `None`: the device, or syslog(2) where it is absent or not permitted.
-    pub way: Option<Way>,
+    pub way: Option<ReadMethod>,
     /// The running kernel's boot id, which record numbers belong to.
     pub boot_id: String,
     /// How far an earlier run read; `None` at the very first start.
@@ -45,7 +45,7 @@ impl FollowOptions {
     pub fn new(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
         Self {
             path: path.into(),
-            way: Some(Way::Device),
+            way: Some(ReadMethod::Device),
             boot_id: boot_id.into(),
             resume: None,
             complete: false,
@@ -73,18 +73,18 @@ pub struct FollowError {
 /// Opens the log by the first way that works.
 pub(super) fn open_log(
     options: &FollowOptions,
-) -> Result<(Way, Box<dyn RecordInput>), FollowError> {
+) -> Result<(ReadMethod, Box<dyn RecordInput>), FollowError> {
     use io::ErrorKind::{NotFound, PermissionDenied};
     let by_syslog = |what: String| match syslog(options.place().unwrap_or_default()) {
-        Ok(ring) => Ok((Way::Syslog, ring)),
+        Ok(ring) => Ok((ReadMethod::Syslog, ring)),
         Err(source) => Err(FollowError { what, source }),
     };
-    if options.way == Some(Way::Syslog) {
+    if options.way == Some(ReadMethod::Syslog) {
         return by_syslog(format!("read {SYSLOG}"));
     }
     let path = options.path.display();
     match input::open(&options.path, options.complete) {
-        Ok(input) => Ok((Way::Device, input)),
+        Ok(input) => Ok((ReadMethod::Device, input)),
         // Absent, or refused by the device cgroup, `kernel.dmesg_restrict` or a mount.
         Err(device)
             if options.way.is_none() && matches!(device.kind(), NotFound | PermissionDenied) =>
@@ -103,5 +103,8 @@ pub(super) fn open_log(
 /// # Errors
 /// The system's answer, or that the log cannot be followed this way.
 pub fn syslog(place: Position) -> io::Result<Box<dyn RecordInput>> {
-    Ok(Box::new(Ring::open(Box::new(klogctl::read_all), place)?))
+    Ok(Box::new(SyslogRing::open(
+        Box::new(klogctl::read_all),
+        place,
+    )?))
 }

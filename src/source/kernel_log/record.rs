@@ -7,7 +7,7 @@ use super::text::{is_digits, take_address};
 
 /// A parsed record; text is unescaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct KmsgRecord<'a> {
     /// Syslog facility; the kernel's own is 0 and user space cannot write it.
     pub facility: u32,
     /// Number of the record, counted from 0 at boot without gaps.
@@ -21,7 +21,7 @@ pub struct Record<'a> {
 }
 
 /// Parses a record with its dictionary; `None` when `raw` has not this form.
-pub fn parse(raw: &str) -> Option<Record<'_>> {
+pub fn parse(raw: &str) -> Option<KmsgRecord<'_>> {
     // Most lines that are not records fail on their first byte.
     if !raw.as_bytes().first()?.is_ascii_digit() {
         return None;
@@ -34,7 +34,7 @@ pub fn parse(raw: &str) -> Option<Record<'_>> {
     fields.next()?;
     let mut lines = body.split('\n');
     let text = unescape(lines.next()?);
-    Some(Record {
+    Some(KmsgRecord {
         facility: prio >> 3,
         seq,
         ts_us,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::input::{Input, RecordInput};
-use super::lines::Lines;
+use super::lines::SyslogLines;
 use super::state::Position;
 
 /// Bytes of the log's end that are read first: the lines of a quiet second many times over.
@@ -23,7 +23,7 @@ const RECORD: usize = 8 * 1024;
 pub type ReadAll = dyn FnMut(&mut [u8]) -> io::Result<usize> + Send;
 
 /// The kernel's ring, as a source of records.
-pub struct Ring {
+pub struct SyslogRing {
     read_all: Box<ReadAll>,
     buffer: Vec<u8>,
     /// The last line handled; without one, every line is new.
@@ -34,7 +34,7 @@ pub struct Ring {
     has_read: bool,
 }
 
-impl Ring {
+impl SyslogRing {
     /// Reads once, so that a refusal is reported here. Records after `place` are new.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Ring {
             let read = (self.read_all)(&mut self.buffer)?;
             let all = read + RECORD <= size || size >= MOST;
             let bytes = self.buffer.get(..read).unwrap_or_default();
-            let lines = Lines::parse(bytes).map_err(io::Error::other)?;
+            let lines = SyslogLines::parse(bytes).map_err(io::Error::other)?;
             let messages = match lines.after(&self.place, all) {
                 Some(from) => lines.messages(from, 0),
                 None if !all => {
@@ -89,7 +89,7 @@ impl Ring {
     }
 }
 
-impl RecordInput for Ring {
+impl RecordInput for SyslogRing {
     fn next(&mut self) -> io::Result<Input> {
         loop {
             if let Some(input) = self.news.pop_front() {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{decode, silent, wrapper};
-use crate::observe::kernel::{KernelEvent, Note, Severity, What};
+use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, Severity};
 
 /// Decodes one line of any log form.
 fn decode_line(line: &str, any_facility: bool) -> Option<KernelEvent> {
@@ -149,7 +149,7 @@ fn one_line_of_each_kind() {
         let address = device.split(' ').next_back();
         let slot = address.and_then(|bdf| Some(bdf.split_once('.')?.0));
         assert_eq!(e.pci.as_deref(), slot, "{line}");
-        assert!(!matches!(e.what, What::Xid(_)), "{line}");
+        assert!(!matches!(e.what, KernelEventKind::Xid(_)), "{line}");
     }
 }
 
@@ -222,7 +222,7 @@ fn what_lines_mean() {
         let event = decode_line(&format!("mlx5_core 0000:1a:00.0: {line}"), false);
         assert_eq!(
             event.map(|event| event.what),
-            Some(What::Note(want)),
+            Some(KernelEventKind::Note(want)),
             "{line}"
         );
     }
@@ -269,7 +269,8 @@ fn a_switch_that_stops_is_fatal_without_a_word() {
         ("20034, Severity 1 Engine instance 60", None),
     ] {
         let line = format!("nvidia-nvswitch0: SXid (PCI:0000:08:00.0): {body}");
-        let Some(What::Sxid(sxid)) = decode_line(&line, false).map(|event| event.what) else {
+        let Some(KernelEventKind::Sxid(sxid)) = decode_line(&line, false).map(|event| event.what)
+        else {
             panic!("{line}");
         };
         assert_eq!(sxid.severity, want, "{line}");
@@ -293,7 +294,7 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
         let event = decode_line(&line(text), false);
         assert_eq!(
             event.map(|event| event.what),
-            Some(What::Note(want)),
+            Some(KernelEventKind::Note(want)),
             "{text}"
         );
     }
@@ -302,7 +303,7 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
     let silent = silent(&cooled, None);
     assert_eq!(
         silent.map(|event| event.what),
-        Some(What::Note(Note::Cooled))
+        Some(KernelEventKind::Note(Note::Cooled))
     );
 }
 
@@ -316,7 +317,11 @@ fn gpus_that_need_a_reset_are_no_event_for_people() {
         let said = format!("NVRM: {said}");
         assert_eq!(decode(&said, None), None, "{said}");
         let silent = silent(&said, None).map(|event| event.what);
-        assert_eq!(silent, Some(What::Note(Note::ResetRequired)), "{said}");
+        assert_eq!(
+            silent,
+            Some(KernelEventKind::Note(Note::ResetRequired)),
+            "{said}"
+        );
     }
 }
 
@@ -327,7 +332,7 @@ fn escaped_newlines_stay_in_one_record() {
         false,
     )
     .unwrap();
-    let What::Xid(xid) = e.what else {
+    let KernelEventKind::Xid(xid) = e.what else {
         panic!("{e:?}");
     };
     assert_eq!(xid.process.as_deref(), Some("a\nb"));

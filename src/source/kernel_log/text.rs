@@ -86,7 +86,7 @@ pub fn hex_words(s: &str) -> Vec<u32> {
 
 /// The driver and device that print a message, by the prefix of `dev_*` and `netdev_*` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin<'a> {
+pub struct MessageOrigin<'a> {
     /// Driver name; empty when only mlx5's function name is there.
     pub driver: &'a str,
     /// PCI address; absent from messages without a device.
@@ -98,11 +98,11 @@ pub struct Origin<'a> {
 }
 
 /// Splits `driver address[ interface]: rest`, `driver: rest` or `function:line:(pid N): rest`.
-pub fn origin(line: &str) -> Option<Origin<'_>> {
+pub fn origin(line: &str) -> Option<MessageOrigin<'_>> {
     let word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let len = line.find(|c| !word(c)).filter(|len| *len > 0)?;
     let (driver, after) = line.split_at_checked(len)?;
-    let of = |driver, address, rest| Origin {
+    let of = |driver, address, rest| MessageOrigin {
         driver,
         address,
         name: None,

@@ -1,15 +1,15 @@
 //! Splits a line into records, by `HOST:PID:TID [DEV]` before `NCCL INFO`, which is read from the right.
 
 use super::message::scan::find;
-use crate::observe::nccl::{Level, Who};
+use crate::observe::nccl::{Level, LinePrefix};
 use crate::source::colour::without_colour;
 
 /// Calls `each` with author, level and message of each record of a line, in order. Sentences that
 /// quote NCCL's words are not records.
-pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str)) {
+pub fn records<'a>(line: &'a str, mut each: impl FnMut(LinePrefix<'a>, Level, &'a str)) {
     let mut before = 0;
     // The record whose end is not known yet, with the start of its message and the quote that it is in.
-    let mut open: Option<(Who<'a>, Level, usize, Option<char>)> = None;
+    let mut open: Option<(LinePrefix<'a>, Level, usize, Option<char>)> = None;
     while let Some((at, level)) = mark(line, before) {
         let between = line.get(before..at).unwrap_or_default();
         let found = who(between, level).filter(|(who, start)| {
@@ -39,13 +39,13 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str))
 
 /// NCCL 2.1 and 2.2 print `HOST:PID [DEV] INFO MESSAGE`, without their name: only the choice of a network
 /// is taken for theirs.
-pub fn unmarked(line: &str) -> Option<(Who<'_>, &str)> {
+pub fn unmarked(line: &str) -> Option<(LinePrefix<'_>, &str)> {
     let (before, message) = line.split_once(" INFO Using internal Network ")?;
     let (left, device) = before.strip_suffix(']')?.rsplit_once('[')?;
     let (token, begin) = last_word(left);
     let (host, pid) = token.rsplit_once(':')?;
     let quoted = quotes(left.get(..begin)?) || host.starts_with('`');
-    let who = Who {
+    let who = LinePrefix {
         host: host.get(glued(host)..)?,
         pid: pid.parse().ok(),
         tid: None,
@@ -110,7 +110,7 @@ fn mark(line: &str, mut from: usize) -> Option<(usize, Level)> {
 }
 
 /// Who printed a record, and where in `before` its prefix starts. `None` if this is not a record.
-fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
+fn who(before: &str, level: Level) -> Option<(LinePrefix<'_>, usize)> {
     let info = level == Level::Info;
     let mut rest = before;
     // The place of a WARN may be a C++ signature with brackets; an INFO has no place.
@@ -127,23 +127,23 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
         let found = place(left).or_else(|| masked(left).filter(|_| info));
         if let Some((who, start)) = found {
             let device = device.parse().ok();
-            return Some((Who { device, ..who }, start));
+            return Some((LinePrefix { device, ..who }, start));
         }
         // `12345 [0] NCCL INFO …`: only the host is missing.
         if info && is_number(left.trim()) {
-            let who = Who {
+            let who = LinePrefix {
                 pid: left.trim().parse().ok(),
-                ..Who::default()
+                ..LinePrefix::default()
             };
             return Some((who, 0));
         }
         // `node [0] NCCL INFO …`: the process was removed, and the word may be a rank's name as well.
         if info && is_word(left.trim()) {
-            return Some((Who::default(), 0));
+            return Some((LinePrefix::default(), 0));
         }
         // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
         if without_tags(left).is_empty() {
-            return Some((Who::default(), left.len()));
+            return Some((LinePrefix::default(), left.len()));
         }
     }
     bare(before)
@@ -157,7 +157,7 @@ fn last_word(text: &str) -> (&str, usize) {
 }
 
 /// `HOST:PID:TID` (or `HOST:PID`) at the end of `left`.
-fn place(left: &str) -> Option<(Who<'_>, usize)> {
+fn place(left: &str) -> Option<(LinePrefix<'_>, usize)> {
     let (token, begin) = last_word(left);
     let (rest, last) = token.rsplit_once(':').filter(|(_, last)| is_number(last))?;
     let (host, pid, tid) = match rest.rsplit_once(':') {
@@ -167,11 +167,11 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
     // The end of a process id, and a thread id: the start of the prefix is lost.
     let torn = tid.is_none() && is_number(host);
     let wrapped = glued(host);
-    let who = Who {
+    let who = LinePrefix {
         host: if torn { "" } else { host.get(wrapped..)? },
         pid: pid.parse().ok().filter(|_| !torn),
         tid: tid.and_then(|tid| tid.parse().ok()),
-        ..Who::default()
+        ..LinePrefix::default()
     };
     Some((who, begin + wrapped))
 }
@@ -207,29 +207,29 @@ fn quotes(before: &str) -> bool {
 }
 
 /// `HOST:PID:TID` with masked numbers.
-fn masked(left: &str) -> Option<(Who<'_>, usize)> {
+fn masked(left: &str) -> Option<(LinePrefix<'_>, usize)> {
     let (token, begin) = last_word(left);
     let (rest, tid) = token.rsplit_once(':')?;
     let (host, pid) = rest.rsplit_once(':')?;
     let inner = |b: u8| b.is_ascii_alphanumeric() || b"<>*_-".contains(&b);
     let word = |text: &str| !text.is_empty() && text.bytes().all(inner);
     let wrapped = glued(host);
-    let who = Who {
+    let who = LinePrefix {
         host: host.get(wrapped..)?,
-        ..Who::default()
+        ..LinePrefix::default()
     };
     (!host.is_empty() && word(pid) && word(tid)).then_some((who, begin + wrapped))
 }
 
 /// A record without a prefix: the text before it is empty, or only the place of a WARN.
-fn bare(before: &str) -> Option<(Who<'_>, usize)> {
+fn bare(before: &str) -> Option<(LinePrefix<'_>, usize)> {
     let trimmed = without_tags(before);
     let place = trimmed
         .rsplit_once(':')
         .is_some_and(|(file, line)| is_number(line) && !file.contains(char::is_whitespace));
     // A tag of a launcher or a log shipper: `[rank0]:`, `worker-1:`.
     let tag = !trimmed.contains(char::is_whitespace) && trimmed.ends_with(':');
-    (trimmed.is_empty() || place || tag).then(|| (Who::default(), before.len()))
+    (trimmed.is_empty() || place || tag).then(|| (LinePrefix::default(), before.len()))
 }
 
 /// A text without the times and bracketed tags before it: `2024-05-01T12:00:00Z`, `12:00:00.5`,

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::observe::kernel::What;
-use crate::source::kernel_log::lines::Message;
+use crate::observe::kernel::KernelEventKind;
+use crate::source::kernel_log::lines::SyslogMessage;
 use crate::source::kernel_log::state::LineMark;
 
 const MINUTE: u64 = 60_000_000;
@@ -30,7 +30,7 @@ fn xid(prio: u32, seq: u64, ts_us: u64, code: u32) -> String {
 
 fn ring(inputs: Vec<Input>, options: FollowOptions) -> KmsgFollower {
     let script = Box::new(Script(inputs.into()));
-    KmsgFollower::over((Way::Device, script), options)
+    KmsgFollower::over((ReadMethod::Device, script), options)
 }
 
 fn record(text: String) -> Input {
@@ -77,7 +77,7 @@ fn through(boot_id: &str, last_seq: u64) -> ResumeState {
 
 fn codes(items: &[KmsgItem]) -> Vec<u32> {
     let code = |item: &KmsgItem| match &item.event.what {
-        What::Xid(xid) => Some(xid.code),
+        KernelEventKind::Xid(xid) => Some(xid.code),
         _ => None,
     };
     items.iter().filter_map(code).collect()
@@ -100,7 +100,7 @@ fn a_load_of_the_gpu_driver_is_delivered_by_the_follower_alone() {
         let mut follower = ring(vec![told(12), told(4)], options);
         let items = drain(&mut follower, MINUTE);
         let kinds: Vec<_> = items.iter().map(|item| &item.event.what).collect();
-        assert_eq!(kinds, [&What::DriverLoaded]);
+        assert_eq!(kinds, [&KernelEventKind::DriverLoaded]);
     }
 }
 
@@ -232,7 +232,7 @@ fn message(facility: u32, ts_us: u64, text: &str) -> Input {
         hash: ts_us,
         count: 1,
     };
-    Input::Message(Message {
+    Input::Message(SyslogMessage {
         priority: facility << 3,
         ts_us,
         text: text.into(),
@@ -308,7 +308,7 @@ fn a_device_that_is_closed_gives_way_and_a_tree_never_does() {
     // Whether this process may call syslog(2) depends on where the tests run.
     o.way = None;
     match KmsgFollower::open(o.clone()) {
-        Ok(f) => assert_eq!(f.way, Way::Syslog),
+        Ok(f) => assert_eq!(f.way, ReadMethod::Syslog),
         Err(e) => {
             let both = e.to_string();
             assert!(
@@ -318,7 +318,10 @@ fn a_device_that_is_closed_gives_way_and_a_tree_never_does() {
         }
     }
     fs::write(&o.path, "").unwrap();
-    assert_eq!(KmsgFollower::open(o.clone()).unwrap().way, Way::Device);
+    assert_eq!(
+        KmsgFollower::open(o.clone()).unwrap().way,
+        ReadMethod::Device
+    );
     // A path that is not a log is a fault, not a reason to use syslog(2).
     fs::remove_file(&o.path).unwrap();
     fs::create_dir(&o.path).unwrap();

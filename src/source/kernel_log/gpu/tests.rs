@@ -7,7 +7,7 @@ fn decode(s: &str) -> Option<KernelEvent> {
 fn xid_of(s: &str) -> Option<(Option<String>, Xid)> {
     let event = decode(s)?;
     match event.what {
-        What::Xid(xid) => Some((event.pci, xid)),
+        KernelEventKind::Xid(xid) => Some((event.pci, xid)),
         other => panic!("{s}: {other:?}"),
     }
 }
@@ -25,7 +25,7 @@ fn gpus_that_the_driver_lost() {
         ),
         ("NVRM: GPU 0000:91:00.0: GPU serial number is 1.", None),
     ] {
-        let event = KernelEvent::new(What::Note(Note::GpuLost), text);
+        let event = KernelEvent::new(KernelEventKind::Note(Note::GpuLost), text);
         let want = slot.map(|slot| event.of_slot(Some(slot.into())));
         assert_eq!(lost(text), want, "{text}");
     }
@@ -220,7 +220,7 @@ fn switch_errors() {
     let said = |line: &str| {
         let event = sxid(line)?;
         match event.what {
-            What::Sxid(sxid) => Some((event.pci, sxid.code, sxid.severity)),
+            KernelEventKind::Sxid(sxid) => Some((event.pci, sxid.code, sxid.severity)),
             other => panic!("{other:?}"),
         }
     };
@@ -246,15 +246,16 @@ fn switch_errors() {
     }
 }
 
-fn nvrm_kind(s: &str) -> Option<(What, Option<String>)> {
+fn nvrm_kind(s: &str) -> Option<(KernelEventKind, Option<String>)> {
     let event = nvrm(s.strip_prefix("NVRM: ")?, s)?;
-    assert!(!matches!(event.what, What::Xid(_)), "{s}");
+    assert!(!matches!(event.what, KernelEventKind::Xid(_)), "{s}");
     Some((event.what, event.pci))
 }
 
 #[test]
 fn bring_up() {
-    let driver = |pci: Option<&str>| Some((What::Note(Note::Driver), pci.map(str::to_owned)));
+    let driver =
+        |pci: Option<&str>| Some((KernelEventKind::Note(Note::Driver), pci.map(str::to_owned)));
     for (line, want) in [
         (
             "NVRM: GPU 0000:0A:00.0: RmInitAdapter failed! (0x24:0x72:1568)",
@@ -348,7 +349,7 @@ fn memory_that_is_not_shared_with_a_nic() {
     ] {
         assert_eq!(
             nvrm_kind(line),
-            Some((What::Note(Note::DmabufRefused), None)),
+            Some((KernelEventKind::Note(Note::DmabufRefused), None)),
             "{line}"
         );
     }
@@ -396,6 +397,10 @@ fn modules() {
         ("nvidia_peermem         16384  0", None),
         ("nvidia_peermem", None),
     ] {
-        assert_eq!(module(line).map(|e| e.what), want.map(What::Note), "{line}");
+        assert_eq!(
+            module(line).map(|e| e.what),
+            want.map(KernelEventKind::Note),
+            "{line}"
+        );
     }
 }

@@ -1,14 +1,14 @@
 use super::*;
 use proptest::prelude::*;
 
-fn lines(text: &str) -> Lines<'_> {
-    Lines::parse(text.as_bytes()).unwrap()
+fn lines(text: &str) -> SyslogLines<'_> {
+    SyslogLines::parse(text.as_bytes()).unwrap()
 }
 
 /// All messages: facility, stamp, text.
 fn told(text: &str) -> Vec<(u32, u64, String)> {
     let messages = lines(text).messages(0, 0);
-    let told = |m: Message| (m.priority >> 3, m.ts_us, m.text);
+    let told = |m: SyslogMessage| (m.priority >> 3, m.ts_us, m.text);
     messages.into_iter().map(told).collect()
 }
 
@@ -64,7 +64,7 @@ fn prefixes() {
 fn a_log_without_stamps_is_refused() {
     for text in ["<6>a\n<6>b\n", "<6>a\n", "torn\n<30>a [    1.000002] b\n"] {
         assert_eq!(
-            Lines::parse(text.as_bytes()).err(),
+            SyslogLines::parse(text.as_bytes()).err(),
             Some(Unstamped),
             "{text:?}"
         );
@@ -72,7 +72,10 @@ fn a_log_without_stamps_is_refused() {
     // Nothing, and what says nothing either way.
     for text in ["", "\n", "torn\n", "\0\u{fffd}\n", "no end"] {
         assert!(
-            Lines::parse(text.as_bytes()).unwrap().lines.is_empty(),
+            SyslogLines::parse(text.as_bytes())
+                .unwrap()
+                .lines
+                .is_empty(),
             "{text:?}"
         );
     }
@@ -86,7 +89,7 @@ fn a_log_without_stamps_is_refused() {
 #[test]
 fn torn_ends_and_junk_are_passed_over() {
     let text = b"GPU has fallen off\n<6>[    1.000001] a\n\xff\xfe\0<6>\n<6>[    1.000002] b\xff\n<6>[    1.000003] c";
-    let lines = Lines::parse(text).unwrap();
+    let lines = SyslogLines::parse(text).unwrap();
     let messages = lines.messages(0, 0);
     let texts: Vec<&str> = messages.iter().map(|m| &*m.text).collect();
     assert_eq!(texts, ["a", "b\u{fffd}"]);
@@ -236,7 +239,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), from in 0usize..9, floor in any::<u64>()) {
         let place = Position::marked(LineMark { hash: 1, count: 0 }, 0);
-        if let Ok(lines) = Lines::parse(&bytes) {
+        if let Ok(lines) = SyslogLines::parse(&bytes) {
             let _ = lines.messages(from, floor);
             let _ = lines.after(&place, true);
         }
@@ -244,7 +247,7 @@ proptest! {
 
     #[test]
     fn no_near_line_panics(text in "(<[0-9]{0,12}>?\\[? {0,3}[0-9]{0,21}\\.?[0-9]{0,7}\\]?(\\[[TC ]?[0-9]{0,4}\\]?)? ?(NVRM: )?.{0,6}\n?){0,8}") {
-        if let Ok(lines) = Lines::parse(text.as_bytes()) {
+        if let Ok(lines) = SyslogLines::parse(text.as_bytes()) {
             let messages = lines.messages(0, 0);
             // What was just read is behind its own end.
             if let Some(last) = messages.last() {

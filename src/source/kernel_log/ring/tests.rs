@@ -63,13 +63,13 @@ impl Kernel {
         })
     }
 
-    fn open(&self, place: Position) -> Ring {
-        Ring::open(self.read_all(), place).unwrap()
+    fn open(&self, place: Position) -> SyslogRing {
+        SyslogRing::open(self.read_all(), place).unwrap()
     }
 }
 
 /// What a look gives: texts, `GAP`; and the place that it ends at.
-fn drain(ring: &mut Ring, place: &mut Position) -> Vec<String> {
+fn drain(ring: &mut SyslogRing, place: &mut Position) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         match ring.next().unwrap() {
@@ -169,7 +169,7 @@ fn a_log_that_was_cleared_is_a_gap_and_goes_on() {
 
 #[test]
 fn what_was_refused_is_told_at_once() {
-    let refused = Ring::open(
+    let refused = SyslogRing::open(
         Box::new(|_| Err(io::ErrorKind::PermissionDenied.into())),
         Position::default(),
     );
@@ -179,6 +179,8 @@ fn what_was_refused_is_told_at_once() {
         buffer[..6].copy_from_slice(b"<6>ab\n");
         Ok(6)
     });
-    let error = Ring::open(unstamped, Position::default()).err().unwrap();
+    let error = SyslogRing::open(unstamped, Position::default())
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("printk"), "{error}");
 }

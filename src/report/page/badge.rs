@@ -12,7 +12,7 @@ pub(super) const MAX_FINDINGS: usize = 48;
 
 /// How something is, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Severity {
+pub(super) enum Badge {
     Ok,
     /// Not in use, and no finding says that it should be.
     Off,
@@ -22,47 +22,47 @@ pub(super) enum Severity {
     Failing,
 }
 
-impl Severity {
-    pub(super) fn of(finding: &Finding) -> Severity {
-        Severity::judged(finding.weight, finding.status)
+impl Badge {
+    pub(super) fn of(finding: &Finding) -> Badge {
+        Badge::judged(finding.weight, finding.status)
     }
 
-    pub(super) fn judged(weight: Weight, status: Status) -> Severity {
+    pub(super) fn judged(weight: Weight, status: Status) -> Badge {
         match (weight, status) {
-            (Weight::Notice, _) => Severity::Notice,
-            (_, Status::Failing) => Severity::Failing,
-            (_, Status::Degraded) => Severity::Degraded,
-            (_, Status::Unknown) => Severity::Unknown,
+            (Weight::Notice, _) => Badge::Notice,
+            (_, Status::Failing) => Badge::Failing,
+            (_, Status::Degraded) => Badge::Degraded,
+            (_, Status::Unknown) => Badge::Unknown,
         }
     }
 
-    pub(super) fn of_state(state: &State) -> Severity {
+    pub(super) fn of_state(state: &State) -> Badge {
         match state {
-            State::Ready => Severity::Ok,
-            State::Degraded => Severity::Degraded,
-            State::Unready => Severity::Failing,
-            State::Unknown => Severity::Unknown,
-            State::NoFabric => Severity::Off,
+            State::Ready => Badge::Ok,
+            State::Degraded => Badge::Degraded,
+            State::Unready => Badge::Failing,
+            State::Unknown => Badge::Unknown,
+            State::NoFabric => Badge::Off,
         }
     }
 
     /// The same where it deserves attention first, else `Ok`: neither a notice nor an unused port does.
-    pub(super) fn attention(self) -> Severity {
-        match self > Severity::Notice {
+    pub(super) fn attention(self) -> Badge {
+        match self > Badge::Notice {
             true => self,
-            false => Severity::Ok,
+            false => Badge::Ok,
         }
     }
 
     /// The word next to the shape, and the CSS class that gives the colour.
     fn look(self) -> (&'static str, &'static str) {
         match self {
-            Severity::Ok => ("ok", "ok"),
-            Severity::Off => ("not in use", "off"),
-            Severity::Notice => ("notice", "note"),
-            Severity::Unknown => ("unknown", "unk"),
-            Severity::Degraded => ("degraded", "deg"),
-            Severity::Failing => ("failing", "bad"),
+            Badge::Ok => ("ok", "ok"),
+            Badge::Off => ("not in use", "off"),
+            Badge::Notice => ("notice", "note"),
+            Badge::Unknown => ("unknown", "unk"),
+            Badge::Degraded => ("degraded", "deg"),
+            Badge::Failing => ("failing", "bad"),
         }
     }
 
@@ -76,7 +76,7 @@ impl Severity {
 
     /// Class of an edge in the drawing: only what deserves attention has a colour.
     pub(super) fn edge(self) -> &'static str {
-        match self > Severity::Notice {
+        match self > Badge::Notice {
             true => self.class(),
             false => "none",
         }
@@ -118,24 +118,24 @@ impl<'a> About<'a> {
         About::named(report, [Some(gpu.to_string()), Some(gpu.slot())])
     }
 
-    fn worst(&self, wanted: impl Fn(&Finding) -> bool) -> Option<Severity> {
+    fn worst(&self, wanted: impl Fn(&Finding) -> bool) -> Option<Badge> {
         let wanted = self.0.iter().filter(|(_, finding)| wanted(finding));
-        wanted.map(|(_, finding)| Severity::of(finding)).max()
+        wanted.map(|(_, finding)| Badge::of(finding)).max()
     }
 
-    pub(super) fn severity(&self) -> Option<Severity> {
+    pub(super) fn severity(&self) -> Option<Badge> {
         self.worst(|_| true)
     }
 
     /// The worst of those about the card's PCIe link.
-    pub(super) fn pcie(&self) -> Option<Severity> {
+    pub(super) fn pcie(&self) -> Option<Badge> {
         self.worst(on_pcie)
     }
 
     /// Reason of the worst one.
     pub(super) fn reason(&self) -> Option<&str> {
         // The first of equals; `max_by_key` takes the last.
-        let worst = self.0.iter().rev().max_by_key(|(_, f)| Severity::of(f));
+        let worst = self.0.iter().rev().max_by_key(|(_, f)| Badge::of(f));
         worst.map(|(_, finding)| finding.reason)
     }
 
@@ -155,20 +155,20 @@ fn on_pcie(finding: &Finding) -> bool {
 }
 
 /// How a port is, judged by its state and the findings about it.
-pub(super) fn of_port(port: &PortView<'_>, about: &About<'_>) -> Severity {
-    about.severity().unwrap_or(Severity::Ok).max(of_state(port))
+pub(super) fn of_port(port: &PortView<'_>, about: &About<'_>) -> Badge {
+    about.severity().unwrap_or(Badge::Ok).max(of_state(port))
 }
 
 /// How a port's link into the fabric is; its PCIe side does not count.
-pub(super) fn of_link(port: &PortView<'_>, about: &About<'_>) -> Severity {
+pub(super) fn of_link(port: &PortView<'_>, about: &About<'_>) -> Badge {
     let beyond_pcie = about.worst(|finding| !on_pcie(finding));
-    beyond_pcie.unwrap_or(Severity::Ok).max(of_state(port))
+    beyond_pcie.unwrap_or(Badge::Ok).max(of_state(port))
 }
 
-fn of_state(port: &PortView<'_>) -> Severity {
+fn of_state(port: &PortView<'_>) -> Badge {
     match (port.is_active(), port.state()) {
-        (true, _) => Severity::Ok,
-        (false, None) => Severity::Unknown,
-        (false, Some(_)) => Severity::Off,
+        (true, _) => Badge::Ok,
+        (false, None) => Badge::Unknown,
+        (false, Some(_)) => Badge::Off,
     }
 }
