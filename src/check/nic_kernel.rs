@@ -179,7 +179,10 @@ fn judge(
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
     let said = latest(log, notes)?;
-    if last_of(log, taken_back_by).is_some_and(|back| back >= said.last) {
+    // Of a reset that went well, bnxt_en says nothing but that the link is up again.
+    let is_up = || nic.active && last_of(log, &[Note::LinkUp]) > Some(said.last);
+    let reopened = *taken_back_by == OVER && said.text.starts_with("bnxt_en ") && is_up();
+    if reopened || last_of(log, taken_back_by).is_some_and(|back| back >= said.last) {
         return None;
     }
     let ago = context.now.since(said.last);

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Moments kept of one kind of event.
 const MAX_TIMES: usize = 64;
-/// Most devices with an entry of their own; more than any node has.
-const MAX_DEVICES: usize = 128;
+/// Most devices with an entry of their own, virtual functions among them.
+const MAX_DEVICES: usize = 512;
 /// Most codes kept for one GPU or switch. Xids end at 176 (`nverror.h`); SXids are sparser.
 const MAX_CODES: usize = 192;
 /// Characters kept of a message.
@@ -203,7 +203,7 @@ impl KernelLog {
             address => address,
         };
         if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(key) {
-            self.drop_idle_device();
+            self.make_room();
         }
         let Some(device) = entry(&mut self.devices, key.to_string(), MAX_DEVICES) else {
             return;
@@ -221,14 +221,15 @@ impl KernelLog {
         }
     }
 
-    /// Makes room: hundreds of virtual functions that load, or log link changes, must not crowd out a
-    /// failing NIC.
-    fn drop_idle_device(&mut self) {
-        let is_idle = |of: &DeviceLog| of.notes.keys().all(|note| note.is_benign());
+    /// Drops a device: one of the virtual functions that load or log link changes before a failing NIC, and of
+    /// these the one that was quiet longest.
+    fn make_room(&mut self) {
+        let faulty = |of: &DeviceLog| of.notes.keys().any(|note| !note.is_benign());
         let last = |of: &DeviceLog| of.notes.values().map(|seen| seen.last).max();
-        let idle = self.devices.iter().filter(|(_, device)| is_idle(device));
-        if let Some((address, _)) = idle.min_by_key(|(_, device)| last(device)) {
-            self.devices.remove(&address.clone());
+        let devices = self.devices.iter();
+        let first = devices.min_by_key(|(_, device)| (faulty(device), last(device)));
+        if let Some(address) = first.map(|(address, _)| address.clone()) {
+            self.devices.remove(&address);
         }
     }
 }

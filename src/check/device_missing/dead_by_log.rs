@@ -112,9 +112,9 @@ pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
 
 /// Whether NVIDIA's driver says it, or AMD's of a GPU that did not come out of its reset.
 fn is_of_gpu(text: &str) -> bool {
-    let amd =
-        || text.starts_with("amdgpu ") && (text.contains("reset") || text.contains("GPU Recovery"));
-    text.starts_with("NVRM: ") || text.starts_with("nvidia") || amd()
+    let of_amd = ["reset", "GPU Recovery", "lost from bus"];
+    let amd = text.starts_with("amdgpu ") && of_amd.iter().any(|words| text.contains(words));
+    amd || text.starts_with("NVRM: ") || text.starts_with("nvidia")
 }
 
 /// Whether the driver was loaded again since, took its verdict on the GPU back, or printed an Xid for

@@ -79,6 +79,33 @@ fn taken_back_or_passed() {
 }
 
 #[test]
+fn bnxt_is_well_once_its_link_is_up_again_after_a_reset() {
+    use Note::*;
+    let bnxt = |note| {
+        let mut event = said(note);
+        event.text = "bnxt_en 0000:18:00.0: said so".into();
+        event
+    };
+    for (events, want) in [
+        (vec![bnxt(FatalSensor)], 1),
+        (vec![bnxt(LinkUp), bnxt(FatalSensor)], 1),
+        (vec![bnxt(FatalSensor), bnxt(LinkUp)], 0),
+        // Another driver's link says nothing of its firmware.
+        (vec![said(FatalSensor), said(LinkUp)], 1),
+    ] {
+        let mut node = Node::infiniband();
+        for event in &events {
+            node.tick(1);
+            node.history.push_event(node.now, false, event);
+        }
+        assert_eq!(node.run(&CHECK).len(), want, "{events:?}");
+        node.set_state(0, PortState::Down, PhysState::Disabled);
+        node.tick(1);
+        assert_eq!(node.run(&CHECK).len(), 1, "its port is down");
+    }
+}
+
+#[test]
 fn a_port_that_still_counts_is_degraded() {
     for note in [Note::HeartbeatLost, Note::FatalSensor] {
         let mut node = node(&[]);

@@ -44,7 +44,7 @@ fn floods_are_folded_and_counted() {
 #[test]
 fn devices_and_codes_are_bounded() {
     let mut history = History::default();
-    for slot in 0..200 {
+    for slot in 0..MAX_DEVICES + 72 {
         for code in 0..300 {
             history.push_event(Millis(1), false, &xid(code, &format!("{slot}")));
         }
@@ -80,6 +80,20 @@ fn edges_of_many_functions_do_not_crowd_out_a_fault() {
     );
     assert_eq!(history.kernel.devices.len(), MAX_DEVICES);
     assert!(history.totals.nic_events.len() <= MAX_DEVICES);
+}
+
+#[test]
+fn faults_of_many_functions_make_room_for_a_later_one() {
+    let slot = |i: u32| format!("0000:{:02x}:{:02x}", i / 32, i % 32);
+    let mut history = History::default();
+    for i in 0..1000 {
+        let event = KernelEvent::new(KernelEventKind::Note(Note::Driver), "probe failed");
+        let event = event.of_slot(Some(slot(i)));
+        history.push_event(Millis(u64::from(i)), false, &event);
+        assert!(seen(&history, &slot(i), Note::Driver), "{i}");
+    }
+    assert!(seen(&history, &slot(999 - 500), Note::Driver));
+    assert_eq!(history.kernel.devices.len(), MAX_DEVICES);
 }
 
 #[test]

@@ -49,13 +49,15 @@ pub fn named(line: &str) -> Option<MessageOrigin<'_>> {
     })
 }
 
-/// What ends trouble: mlx5's first words when it starts a device, after a probe or a reset, that an AMD GPU
-/// was reset, and that a NIC has cooled down.
+/// What ends trouble: a driver's first words when it starts a device, after a probe or a reset, that an AMD
+/// GPU was reset, and that a NIC has cooled down.
 pub fn relief(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let origin = origin(line)?;
     let address = origin.address.as_deref();
+    let text = origin.rest.to_ascii_lowercase();
+    let loaded = PHRASES.loaded.get(origin.driver);
     let note = match origin.driver {
-        "mlx5_core" if origin.rest.starts_with("firmware version: ") => Note::Loaded,
+        _ if loaded.is_some_and(|phrases| says_any(&text, phrases)) => Note::Loaded,
         "amdgpu" if is_reset(origin.rest) => Note::Loaded,
         driver => (is_nic(driver) && has_cooled(&origin)).then_some(Note::Cooled)?,
     };

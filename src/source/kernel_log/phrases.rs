@@ -16,6 +16,7 @@ type Notes = Vec<(String, Note)>;
 pub struct Phrases {
     pub drivers: BTreeMap<String, Vec<String>>,
     pub notes: BTreeMap<String, Notes>,
+    pub loaded: BTreeMap<String, Vec<String>>,
     pub modules: Notes,
     pub start_failures: Vec<String>,
     pub probe_failures: Vec<String>,
@@ -89,6 +90,8 @@ mod tests {
                 .all(|list| phrases.notes.contains_key(list))
         );
         let notes = phrases.notes.values().chain([&phrases.modules]);
+        let loaded = phrases.loaded.values().flatten();
+        assert!(loaded.into_iter().all(|text| *text == text.to_lowercase()));
         let words = [
             &phrases.start_failures,
             &phrases.probe_failures,

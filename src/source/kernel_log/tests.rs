@@ -121,6 +121,18 @@ driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: GPU R
 none              | -                       | amdgpu 0000:63:00.0: amdgpu: GPU reset begin!
 none              | -                       | amdgpu 0000:63:00.0: amdgpu: finishing device.
 none              | -                       | panfrost ff9a0000.gpu: Fatal error during GPU init
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: amdgpu: GPU reset end with ret = -19
+driver            | amdgpu 0000:63:00.0     | amdgpu 0000:63:00.0: device lost from bus!
+none              | -                       | amdgpu 0000:63:00.0: amdgpu: GPU reset end with ret = 0
+nic_health        | gve 0000:80:00.0        | gve 0000:80:00.0 eth1: Adjust queues failed! !!! DISABLING ALL QUEUES !!!
+nic_health        | gve 0000:80:00.0        | gve 0000:80:00.0: Failed to adjust ring sizes: err=-12. Disabling all queues.
+nic_health        | mana 7870:00:00.0       | mana 7870:00:00.0: Command 0x20001 timed out: 15000 ms
+nic_health        | mlx4_core 0000:86:00.0  | mlx4_core 0000:86:00.0: Fail to reset HCA
+nic_health        | mlx5_core 0000:18:00.0  | mlx5_core 0000:18:00.0: cmd_work_handler:1025:(pid 3): All CMD slots are stalled, aborting command
+nic_health        | mlx5_core 0000:18:00.0  | mlx5_core 0000:18:00.0 ens1np0: mlx5e_safe_reopen_channels failed recovering from a tx_timeout, err(-5).
+nic_health        | bnxt_en 0000:41:00.0    | bnxt_en 0000:41:00.0 ens3f0np0: bnxt_open() failed during FW reset
+nic_health        | ice 0000:17:00.0        | ice 0000:17:00.0: ice_pci_err_detected: unrecoverable PCI or device error 3
+nic_health        | ice 0000:17:00.0        | ice 0000:17:00.0 ens1f0: driver needs to be unloaded and reloaded
 driver            | -                       | NVRM: failed to map registers!
 driver            | -                       | nvidia_uvm: Unknown symbol nvidia_p2p_get_pages (err -2)
 driver            | -                       | nvidia-uvm: disagrees about version of symbol module_layout
@@ -260,6 +272,11 @@ fn a_switch_that_stops_is_fatal_without_a_word() {
         // Of these the driver does not say whether the switch stops.
         ("10007, IO failure", Some(Severity::Nonfatal)),
         ("26002, SOE init failed(1)", Some(Severity::Nonfatal)),
+        ("26002, SOE init Failed(0)", Some(Severity::Nonfatal)),
+        (
+            "28003, OSFP Thermal Overt Activated",
+            Some(Severity::Nonfatal),
+        ),
         ("10007, Fatal, IO failure (0x0/0x0", Some(Severity::Fatal)),
         (
             "10006, NVSWITCH Temperature 99C | OVERT Threshold 98C",
@@ -305,6 +322,30 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
         silent.map(|event| event.what),
         Some(KernelEventKind::Note(Note::Cooled))
     );
+}
+
+#[test]
+fn first_words_of_a_driver_that_starts_a_device() {
+    for (line, want) in [
+        (
+            "mlx5_core 0000:18:00.0: firmware version: 28.36.1010",
+            Some(Note::Loaded),
+        ),
+        (
+            "bnxt_en 0000:41:00.0 eth0: Broadcom BCM57608 Ethernet found at mem 203fffc10000, node addr 5c:6f:69:01:02:03",
+            Some(Note::Loaded),
+        ),
+        (
+            "efa 0000:4f:00.0 efa_0: IB device registered",
+            Some(Note::Loaded),
+        ),
+        ("gve 0000:80:00.0: GVE version 1.4.5", Some(Note::Loaded)),
+        ("gve 0000:80:00.0: Reset failed!", None),
+        ("ena 0000:00:05.0: GVE version 1.4.5", None),
+    ] {
+        let silent = silent(line, None).map(|event| event.what);
+        assert_eq!(silent, want.map(KernelEventKind::Note), "{line}");
+    }
 }
 
 #[test]

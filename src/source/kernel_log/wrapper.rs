@@ -100,7 +100,8 @@ fn without_prefixes(line: &str, any_facility: bool, stamp: &mut Option<u64>) -> 
         }
         stamped |= kind == Kind::Stamp;
         *stamp = stamp.or_else(|| Some(lines::stamp(rest.as_bytes())?.0));
-        rest = after.trim_start();
+        // syslog-ng puts U+FEFF before the text.
+        rest = after.trim_start().trim_start_matches('\u{feff}');
         if kind == Kind::Kernel {
             rest = repeated(rest).unwrap_or(rest);
         }
@@ -238,8 +239,10 @@ static TOOL: Pattern = Pattern::new(|| {
     let host = |letter: &str| format!(r"(?:{letter}*[0-9/]{letter}*|{letter}*\.(?:log|txt))");
     let (piped, named) = (host(r"[^ \[<{;]"), host(r"[^ \[<{;:]"));
     let pod = r"\[pod/.*?\] ";
+    // `grep` in /var/log, with lines around a match.
+    let file = r"(?:messages|syslog|dmesg|[a-z]+\.log)[-:](?:[0-9]+[-:])?";
     pattern(&format!(
-        r#"^(?:[-+*<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
+        r#"^(?:{file}|[-+*<>|│"]|{pod}|(?:{piped} *\| |{named}:)(?:[0-9]+:)?|[0-9]+[ \t])"#
     ))
 });
 
@@ -387,6 +390,12 @@ mod tests {
             // Search, comparison, pagers.
             "dmesg.txt:[12345.678901] ",
             "kern.log:Sep  9 12:24:31 node-8 kernel: ",
+            "messages:Sep  9 12:24:31 node-8 kernel: ",
+            "syslog:Sep  9 12:24:31 node-8 kernel: ",
+            "dmesg:[12345.678901] ",
+            "kern.log-Sep  9 12:24:31 node-8 kernel: ",
+            "messages-118-Sep  9 12:24:31 node-8 kernel: ",
+            "<3>1 2025-03-01T10:00:00+01:00 node-8 kernel - - - \u{feff}",
             "/var/log/messages:120:Sep  9 12:24:31 node-8 kernel: ",
             "17:[12345.678901] ",
             "    17\t[12345.678901] ",
