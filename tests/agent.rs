@@ -254,7 +254,7 @@ fn sighup_reads_the_settings_again_and_systemd_is_notified() {
             let log = agent.log();
             let mut lines = log.lines();
             lines
-                .find(|line| line.contains("are refused") && line.contains(named))
+                .find(|line| line.contains("reload failed") && line.contains(named))
                 .map(|_| ())
         });
     }

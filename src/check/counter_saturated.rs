@@ -1,4 +1,4 @@
-//! Counters that are stuck at their end.
+//! Counters that are stuck at their maximum.
 
 use super::{Candidate, Context};
 use crate::observe::counters::{CounterKind, pma_kind};

@@ -18,7 +18,7 @@ scenario() {
     set_name 'third"
     no_such_setting = "1'
     must systemctl reload $UNIT # a signal: systemd does not hear what became of it
-    wait_for 30 "the refusal in the journal" journal_has 'the new settings are refused; .* old ones.*no_such_setting'
+    wait_for 30 "the refusal in the journal" journal_has 'reload failed; .* current settings.*no_such_setting'
     node_is second || fail "the agent goes by other settings: $SEEN"
     expect_show ActiveState active
     expect_show NRestarts 0
