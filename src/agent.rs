@@ -172,6 +172,8 @@ struct AgentLoop {
     saved_at: Millis,
     counts_saved_at: Millis,
     save_now: bool,
+    /// What counters count is to be saved with the next write: findings rest on it.
+    save_counts: bool,
     full_window: bool,
     /// When the node is judged again though nothing changes.
     due: Millis,
@@ -219,6 +221,7 @@ impl AgentLoop {
             saved_at: clock.now(),
             counts_saved_at: clock.now(),
             save_now: false,
+            save_counts: false,
             full_window: false,
             due: clock.now(),
             hold: TaintHysteresis::new(config.cluster.hold_times()),
@@ -282,6 +285,7 @@ impl AgentLoop {
                     self.evaluator.resample(&reports.borrow(), snapshot)
                 }
             };
+            self.save_counts |= reasons(&reports.borrow()) != reasons(&report);
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
             observer(&report, self.cluster.status().as_ref());
@@ -392,7 +396,8 @@ impl AgentLoop {
     }
 
     /// Writes the state file if its content changed: at once after a kernel event or when other ports
-    /// are restricted, else every few seconds; what counters count, every few minutes.
+    /// are restricted, else every few seconds; what counters count, when the findings change and every few
+    /// minutes. A memory of a boot is not replaced by that of a boot without a name, which may be the same.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
         let restricted = self.sampler.restricted();
@@ -402,16 +407,29 @@ impl AgentLoop {
         }
         self.saved_at = now;
         let save_now = std::mem::take(&mut self.save_now);
-        let with_counts = save_now || now.since(self.counts_saved_at) >= SAVE_COUNTS_EVERY;
+        let with_counts = save_now
+            || std::mem::take(&mut self.save_counts)
+            || now.since(self.counts_saved_at) >= SAVE_COUNTS_EVERY;
         let kernel_log = self.kernel_log.clone();
         let current = Saved::new(self.evaluator.history.memory(), restricted, kernel_log);
         let saved = &self.found.saved;
+        if current.memory.boot_id.is_none() && saved.memory.boot_id.is_some() {
+            return;
+        }
         if current != *saved && (with_counts || !current.is_like(saved)) {
             self.counts_saved_at = now;
             self.saver.save(&current);
             self.found.saved = current;
         }
     }
+}
+
+/// What is found, by check and subject.
+fn reasons(report: &Report) -> Vec<(&str, &str)> {
+    let findings = report.findings.iter();
+    findings
+        .map(|of| (of.reason, of.subject.as_str()))
+        .collect()
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {

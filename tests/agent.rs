@@ -171,6 +171,53 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
 }
 
 /// Whether each port is a rail, by its device's name.
+#[test]
+fn what_counters_show_outlives_a_kill_and_a_boot_id_that_cannot_be_read() {
+    let (dir, mut node) = node("h100_ib");
+    let state = support::scratch();
+    let flags = [
+        format!("--set=agent.state_dir={}", state.path().display()),
+        "--set=intervals.counters=200ms".into(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let errors = Event::Counter {
+        device: "mlx5_3".into(),
+        name: "symbol_error".into(),
+        add: 5000,
+    };
+    {
+        let agent = Server::agent(dir.path(), &flags);
+        until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
+        node.apply(&errors).unwrap();
+        until_metric(
+            &agent,
+            "selvage_fabric_state",
+            &[("state", "degraded")],
+            1.0,
+        );
+        let memory = state.path().join("memory.json");
+        until("state file that knows the counter", || {
+            let text = std::fs::read_to_string(&memory).ok()?;
+            text.contains("symbol_error").then_some(())
+        });
+        // Dropped: SIGKILL, nothing is written any more.
+    }
+    let boot_id = dir.path().join("proc/sys/kernel/random/boot_id");
+    let hidden = dir.path().join("hidden");
+    std::fs::rename(&boot_id, &hidden).unwrap();
+    {
+        let mut agent = Server::agent(dir.path(), &flags);
+        until_metric(&agent, "selvage_full_window", &[], 1.0);
+        agent.terminate();
+    }
+    std::fs::rename(&hidden, &boot_id).unwrap();
+    let agent = Server::agent(dir.path(), &flags);
+    until_metric(&agent, "selvage_full_window", &[], 1.0);
+    let seen = metrics(&agent);
+    let degraded = [("state", "degraded")];
+    assert_eq!(value(&seen, "selvage_fabric_state", &degraded), Some(1.0));
+}
+
 fn rails(agent: &Server) -> Option<HashMap<String, bool>> {
     let (code, body) = support::try_get(&agent.address, "/report").ok()?;
     assert_eq!(code, 200);

@@ -10,6 +10,7 @@ use super::{Action, Basis, Candidate, Context, PASSES_WITHIN, PortView, Reason, 
 use crate::check::roles::rail_keys;
 use crate::observe::history::DeviceHistory;
 use crate::observe::pci::{PciFacts, PciFunction, gives_away};
+use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,11 +86,7 @@ fn away<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
     devices
         .chain(gpus)
         .filter(move |(_, missed, since)| is_away(*missed, *since))
-        .map(|(key, ..)| Candidate {
-            unseen: true,
-            key: key.clone(),
-            ..Candidate::default()
-        })
+        .map(|(key, ..)| left(key.clone()))
 }
 
 /// The ports that a device had when it was last seen.
@@ -141,13 +138,36 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         let mut candidate = (context.candidate(reason, about, message))
             .with("address", key.to_string())
             .with("missed", seen.missed);
+        let has_its_name = |of: &RdmaDevice| of.pci.is_none() && of.name == seen.name;
+        if context.devices().any(has_its_name) {
+            candidate.status = Status::Unknown;
+            candidate.message += "; a device of its name has no readable address";
+        }
         if rail {
             candidate = fix_hardware(context, &key.0, candidate);
             candidate = candidate.expecting(true, Basis::Remembered);
         }
-        found.push(planned_absence(context, &[(key, seen)], candidate));
+        let candidate = planned_absence(context, &[(key, seen)], candidate);
+        // Until then nothing shows that what was said of it has healed.
+        let waits = candidate.timing.raise_after + context.policy.device_missing.gone_after.0;
+        if seen
+            .gone_since
+            .is_some_and(|at| context.now.since(at) < waits)
+        {
+            found.push(left(key.0.clone()));
+        }
+        found.push(candidate);
     }
     found
+}
+
+/// All that was said of a part that left stands.
+fn left(key: String) -> Candidate {
+    Candidate {
+        unseen: true,
+        key,
+        ..Candidate::default()
+    }
 }
 
 /// What to do where a NIC is gone by more than its driver: its firmware said that it failed, or its

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
 use crate::observe::track::Window;
-use crate::units::span_text;
+use crate::units::{Millis, span_text};
 
 check!(link_flap, run);
 
@@ -13,15 +13,21 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_flap;
-    // A link that trains is not faulty.
+    // A link that trains is not faulty: not while it does, and that its device came anew mends no cable.
     let grace = context.policy.link_state.training_grace.0;
-    let trained = context.now.since(trains_since(context, port).plus(grace));
-    if trained.is_zero() {
-        return None;
-    }
+    let began = trains_since(context, port);
     let flaps = |limit: Limit| {
-        let window = Window::last(limit.within.0.min(trained), context.now);
-        let edges = context.history.edges_within(&port.key, window);
+        let edges_since = |at: Millis| {
+            let length = limit.within.0.min(context.now.since(at));
+            let window = Window::last(length, context.now);
+            context.history.edges_within(&port.key, window)
+        };
+        let ended = if context.now >= began.plus(grace) {
+            edges_since(began.plus(grace))
+        } else {
+            0
+        };
+        let edges = ended + edges_since(Millis(0)) - edges_since(began);
         // A fall that has not ended yet counts.
         match port.is_active() {
             true => edges / 2,
@@ -46,7 +52,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 mod tests {
     mod history;
 
-    use super::super::testing::{Node, tell};
+    use super::super::testing::{Node, key, tell};
     use super::*;
     use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
@@ -102,6 +108,26 @@ mod tests {
         with_carrier_changes(&mut node, 2, 131);
         node.tick(1);
         assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkFlapping Failing Verdict"]);
+    }
+
+    #[test]
+    fn a_device_that_comes_anew_mends_no_cable() {
+        let mut node = Node::roce();
+        node.history = Default::default();
+        with_carrier_changes(&mut node, 2, 101);
+        node.tick(900);
+        with_carrier_changes(&mut node, 2, 111);
+        node.tick(1);
+        let want = ["mlx5_2/1 LinkFlapping Failing Verdict"];
+        assert_eq!(node.told(&CHECK), want);
+        let device = node.history.devices.get_mut(&key(2).device).unwrap();
+        device.appeared = Some(node.now);
+        for seconds in [1, 200, 1000] {
+            node.tick(seconds);
+            assert_eq!(node.told(&CHECK), want, "{seconds}");
+        }
+        node.tick(2500);
+        assert_eq!(node.told(&CHECK), [""; 0]);
     }
 
     #[test]

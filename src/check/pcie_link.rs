@@ -473,6 +473,10 @@ mod tests {
             ]
         );
         assert_eq!(node.run(&CHECK)[0].evidence["counted_at"], port);
+        // A restart of the agent forgets none.
+        node.history = crate::observe::history::History::restore(node.history.memory());
+        node.tick(60);
+        assert_eq!(node.told(&CHECK).len(), 2);
     }
 
     #[test]

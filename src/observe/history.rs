@@ -55,7 +55,7 @@ pub struct History {
     /// [`EthtoolFacts::counts`](super::netdev::EthtoolFacts::counts) has.
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
     /// AER totals by PCI address and severity, those that a function has.
-    pub aer: BTreeMap<String, BTreeMap<&'static str, Track>>,
+    pub aer: BTreeMap<String, BTreeMap<String, Track>>,
     /// nvidia-fs errors by `nvidia_fs NAME`, and what the kernel log lost.
     pub other: BTreeMap<String, Track>,
     /// What the kernel log said this boot.
@@ -360,7 +360,8 @@ impl History {
             for (address, function) in &pci.value.functions {
                 for (severity, count) in &function.aer {
                     let tracks = self.aer.entry(address.clone()).or_default();
-                    tracks.entry(severity).or_default().push(pci.at, *count);
+                    let track = tracks.entry((*severity).into()).or_default();
+                    track.push(pci.at, *count);
                 }
             }
         }

@@ -131,11 +131,10 @@ fn locate(host: &Host, name: &str) -> PciPlace {
     let class_target = tree::link(host, &dir)
         .value()
         .and_then(|target| Some(target.parent()?.parent()?.to_path_buf()));
-    let candidates = [
-        tree::canonical(host, &device),
-        class_target,
-        tree::link(host, &device).value().cloned(),
-    ];
+    // What is no link leads nowhere.
+    let link = tree::link(host, &device).into_value();
+    let resolved = link.as_ref().and_then(|_| tree::canonical(host, &device));
+    let candidates = [resolved, class_target, link];
     let mut software = false;
     for candidate in candidates.into_iter().flatten() {
         let place = identity::place(&candidate);

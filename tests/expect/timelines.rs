@@ -401,6 +401,10 @@ fn real_faults() {
         timeline!("a GPU is lost at a reboot", "h100_ib" known, 20..600, [
             0 => Is(|n, _| s::without_gpus(n, 1)),
         ], [Unknown, Unready], Some((80, 9999))),
+        timeline!("the driver of all rails is reloaded while one is down", "h100_ib" new, 3600..4600, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3800 => Is(s::undriven),
+        ], [Unknown, Ready, Unready], Some((3734, 9999))),
         timeline!("a rail trains down", "h100_ib" new, 3600..4200, [
             3700 => Is(|n, r| s::rate(n, &r[..1], s::HDR)),
         ], [Unknown, Ready, Degraded], None),

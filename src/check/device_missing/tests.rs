@@ -62,6 +62,17 @@ fn moved_and_other_devices() {
 }
 
 #[test]
+fn a_device_whose_address_cannot_be_read_is_not_gone() {
+    let mut node = Node::infiniband();
+    let last = node.devices.last_mut().unwrap();
+    (last.pci, last.key) = (None, DeviceKey(last.name.clone()));
+    for _ in 0..4 {
+        node.tick(5);
+    }
+    assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Unknown Verdict"]);
+}
+
+#[test]
 fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
     let mut node = Node::infiniband();
     node.history = crate::observe::history::History::restore(node.history.memory());

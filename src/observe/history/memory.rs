@@ -34,6 +34,10 @@ pub struct Memory {
     pub gpus: Vec<String>,
     /// What the kernel log said: the log itself is not read twice.
     pub kernel: KernelLog,
+    /// AER totals by PCI address and severity.
+    pub aer: BTreeMap<String, BTreeMap<String, Track>>,
+    /// nvidia-fs errors, and what the kernel log lost.
+    pub other: BTreeMap<String, Track>,
     /// The machine at its best, over reboots.
     pub remembered: Remembered,
 }
@@ -63,6 +67,8 @@ impl Memory {
     /// Takes what counters count from another, to compare the rest: that changes with each sample of a busy
     /// node.
     pub fn take_counts_of(&mut self, other: &Memory) {
+        self.aer.clone_from(&other.aer);
+        self.other.clone_from(&other.other);
         for (key, link) in &mut self.links {
             let Some(other) = other.links.get(key) else {
                 continue;
@@ -81,6 +87,8 @@ impl History {
             boot_id: memory.boot_id,
             fabric: memory.fabric,
             kernel: memory.kernel,
+            aer: memory.aer,
+            other: memory.other,
             remembered: memory.remembered,
             ..History::default()
         };
@@ -138,6 +146,11 @@ impl History {
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
             kernel: self.kernel.to_keep(),
+            aer: (self.aer.iter())
+                .map(|(address, tracks)| (address.clone(), tracks_to_keep(tracks)))
+                .filter(|(_, tracks)| !tracks.is_empty())
+                .collect(),
+            other: tracks_to_keep(&self.other),
             remembered: self.remembered.to_keep(),
         }
     }

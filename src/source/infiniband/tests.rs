@@ -245,6 +245,18 @@ fn odd_trees_give_what_they_have() {
 }
 
 #[test]
+fn a_device_link_that_is_no_link_changes_no_identity() {
+    let tree = TestTree::new();
+    tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    let link = "sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0/infiniband/mlx5_0/device";
+    tree.remove(link);
+    tree.dir(link);
+    let got = devices(&tree);
+    assert_eq!(got[0].key.0, "0000:19:00.0");
+    assert_eq!(got[0].function, Function::Physical);
+}
+
+#[test]
 fn what_cannot_be_listed_stays_with_the_reason() {
     let dir = "sys/class/infiniband/mlx5_0";
     type Break = fn(&TestTree, &str);
