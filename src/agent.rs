@@ -411,11 +411,16 @@ impl AgentLoop {
             || std::mem::take(&mut self.save_counts)
             || now.since(self.counts_saved_at) >= SAVE_COUNTS_EVERY;
         let kernel_log = self.kernel_log.clone();
-        let current = Saved::new(self.evaluator.history.memory(), restricted, kernel_log);
+        let mut memory = self.evaluator.history.memory();
         let saved = &self.found.saved;
-        if current.memory.boot_id.is_none() && saved.memory.boot_id.is_some() {
-            return;
+        if memory.boot_id.is_none() && saved.memory.boot_id.is_some() {
+            let remembered = memory.remembered;
+            memory = crate::observe::history::Memory {
+                remembered,
+                ..saved.memory.clone()
+            };
         }
+        let current = Saved::new(memory, restricted, kernel_log);
         if current != *saved && (with_counts || !current.is_like(saved)) {
             self.counts_saved_at = now;
             self.saver.save(&current);

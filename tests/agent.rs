@@ -170,7 +170,6 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
     );
 }
 
-/// Whether each port is a rail, by its device's name.
 #[test]
 fn what_counters_show_outlives_a_kill_and_a_boot_id_that_cannot_be_read() {
     let (dir, mut node) = node("h100_ib");
@@ -218,6 +217,7 @@ fn what_counters_show_outlives_a_kill_and_a_boot_id_that_cannot_be_read() {
     assert_eq!(value(&seen, "selvage_fabric_state", &degraded), Some(1.0));
 }
 
+/// Whether each port is a rail, by its device's name.
 fn rails(agent: &Server) -> Option<HashMap<String, bool>> {
     let (code, body) = support::try_get(&agent.address, "/report").ok()?;
     assert_eq!(code, 200);

@@ -250,7 +250,7 @@ impl RailValues<'_, '_> {
             Basis::Configured => "as configured".to_string(),
             Basis::Shape if short.proof => format!("as every {name} has"),
             Basis::Shape => format!("which a {name} can have"),
-            Basis::Remembered => "its earlier best".to_string(),
+            Basis::Remembered => "as it had earlier".to_string(),
             Basis::Peers => "as on its peer rails".to_string(),
         };
         let message = format!(

@@ -1,6 +1,6 @@
 //! Links that fall and come back.
 
-use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
+use super::{Candidate, Context, PortView, policy::Limit};
 use crate::observe::track::Window;
 use crate::units::{Millis, span_text};
 
@@ -13,21 +13,21 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_flap;
-    // A link that trains is not faulty: not while it does, and that its device came anew mends no cable.
+    // A link that trains is not faulty: since the boot, or since its device appeared, each time.
     let grace = context.policy.link_state.training_grace.0;
-    let began = trains_since(context, port);
+    let device = context.history.devices.get(&port.key.device);
+    let appeared = device
+        .into_iter()
+        .flat_map(|seen| seen.appeared_before.iter().chain(&seen.appeared));
+    let began: Vec<Millis> = appeared.copied().chain([Millis(0)]).collect();
+    let trains = |at: Millis| {
+        began
+            .iter()
+            .any(|began| at >= *began && at.since(*began) < grace)
+    };
     let flaps = |limit: Limit| {
-        let edges_since = |at: Millis| {
-            let length = limit.within.0.min(context.now.since(at));
-            let window = Window::last(length, context.now);
-            context.history.edges_within(&port.key, window)
-        };
-        let ended = if context.now >= began.plus(grace) {
-            edges_since(began.plus(grace))
-        } else {
-            0
-        };
-        let edges = ended + edges_since(Millis(0)) - edges_since(began);
+        let window = Window::last(limit.within.0, context.now);
+        let edges = context.history.edges_within(&port.key, window, trains);
         // A fall that has not ended yet counts.
         match port.is_active() {
             true => edges / 2,
@@ -122,6 +122,13 @@ mod tests {
         assert_eq!(node.told(&CHECK), want);
         let device = node.history.devices.get_mut(&key(2).device).unwrap();
         device.appeared = Some(node.now);
+        // What fell while it trained is excused for good, also by what comes later.
+        with_carrier_changes(&mut node, 2, 131);
+        node.tick(10);
+        let device = node.history.devices.get_mut(&key(2).device).unwrap();
+        device.appeared_before = vec![device.appeared.unwrap()];
+        device.appeared = Some(node.now);
+        assert_eq!(node.run(&CHECK)[0].evidence["flaps"], 5);
         for seconds in [1, 200, 1000] {
             node.tick(seconds);
             assert_eq!(node.told(&CHECK), want, "{seconds}");

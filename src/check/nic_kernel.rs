@@ -107,13 +107,14 @@ fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
     Some(latest(log, notes)?.last)
 }
 
-/// What a NIC's driver said last of its firmware that failed, and has not recovered since.
+/// What a NIC's driver said last of its firmware that failed, and has not recovered or brought a link up since.
 pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
     let failed = latest(
         log,
         &[Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError],
     )?;
-    Some(failed).filter(|failed| Some(failed.last) > last_of(log, OVER))
+    let alive = last_of(log, OVER).max(last_of(log, &[Note::LinkUp]));
+    Some(failed).filter(|failed| Some(failed.last) > alive)
 }
 
 /// The RDMA device at an address, or (when the line names no function) in a slot, or of that name or
@@ -179,10 +180,7 @@ fn judge(
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
     let said = latest(log, notes)?;
-    // Of a reset that went well, bnxt_en says nothing but that the link is up again.
-    let is_up = || nic.active && last_of(log, &[Note::LinkUp]) > Some(said.last);
-    let reopened = *taken_back_by == OVER && said.text.starts_with("bnxt_en ") && is_up();
-    if reopened || last_of(log, taken_back_by).is_some_and(|back| back >= said.last) {
+    if last_of(log, taken_back_by).is_some_and(|back| back >= said.last) {
         return None;
     }
     let ago = context.now.since(said.last);

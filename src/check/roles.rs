@@ -11,8 +11,8 @@
 //!    Ethernet on machines of a shape that has no fabric. The other ports of the card with the
 //!    default route are none without another card, and no GPU next to it.
 //! 3. Bare metal with GPUs behind PCIe switches: for each GPU the nearest NICs below the same root
-//!    port (PIX, PXB). If NICs of one kind serve most GPUs, other kinds, and slower ones that serve most as
-//!    well, are rails only where a GPU has fewer of that kind than is usual. A NIC of the rails' make in a place like theirs is one without a GPU.
+//!    port (PIX, PXB). If NICs of one kind serve most GPUs, other kinds, and slower models that serve as
+//!    many, are rails only where a GPU has fewer of that kind than is usual. A NIC of the rails' make in a place like theirs is one without a GPU.
 //!    Where NICs without an RDMA device (driver gone) sit there instead, nothing else is promoted.
 //! 4. Else: the kind of NIC that brings the most bandwidth (best rate seen x ports). A kind that was
 //!    never up counts as if it were as fast as the fastest: rather an unproven fabric than a
@@ -159,7 +159,7 @@ pub fn assign_roles(
         let carriers = (!virtual_machine).then_some(&carriers[..]);
         bandwidth::by_bandwidth(&ports, (history, carriers), &mut roles);
     } else {
-        pcie_affinity::by_nearness(&ports, &near, (history, pci), &mut roles);
+        pcie_affinity::by_nearness(&ports, &near, pci, &mut roles);
     }
     roles.extend(told);
     roles

@@ -151,6 +151,14 @@ impl Note {
         matches!(self, Self::LinkDown | Self::LinkUp | Self::CommandFailed)
     }
 
+    /// Whether it says that a NIC's firmware failed.
+    pub(super) fn is_grave(self) -> bool {
+        matches!(
+            self,
+            Self::FatalSensor | Self::HeartbeatLost | Self::DeviceError
+        )
+    }
+
     /// Whether it says alone that nothing is wrong.
     pub(super) fn is_benign(self) -> bool {
         self.is_routine() || matches!(self, Self::Loaded | Self::Recovered | Self::Cooled)

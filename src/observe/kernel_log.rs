@@ -136,11 +136,15 @@ impl KernelLog {
     }
 
     /// What is saved over a restart: not the link changes and refused commands that busy devices log
-    /// all day, which no verdict depends on.
+    /// all day, which no verdict depends on; but a link that came up may show that a failure has passed.
     pub fn to_keep(&self) -> Self {
         let mut kept = self.clone();
         kept.devices.retain(|_, device| {
-            device.notes.retain(|note, _| !note.is_routine());
+            let failed = device.notes.keys().any(|note| note.is_grave());
+            let shows = |note: &Note| failed && *note == Note::LinkUp;
+            device
+                .notes
+                .retain(|note, _| !note.is_routine() || shows(note));
             !device.notes.is_empty()
         });
         kept
@@ -203,13 +207,19 @@ impl KernelLog {
             address => address,
         };
         if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(key) {
-            self.make_room();
+            self.make_room(note);
         }
         let Some(device) = entry(&mut self.devices, key.to_string(), MAX_DEVICES) else {
             return;
         };
         let seen = device.notes.entry(note).or_default();
         seen.push(when, &event.text);
+        // Of a reset that went well, bnxt_en says nothing but that the link is up again.
+        let has_failed = device.notes.keys().any(|note| note.is_grave());
+        if note == Note::LinkUp && has_failed && event.text.starts_with("bnxt_en ") {
+            let recovered = device.notes.entry(Note::Recovered).or_default();
+            recovered.push(when, &event.text);
+        }
         if matches!(
             note,
             Note::Loaded | Note::GpuLost | Note::ResetRequired | Note::Cooled
@@ -221,14 +231,16 @@ impl KernelLog {
         }
     }
 
-    /// Drops a device: one of the virtual functions that load or log link changes before a failing NIC, and of
-    /// these the one that was quiet longest.
-    fn make_room(&mut self) {
-        let faulty = |of: &DeviceLog| of.notes.keys().any(|note| !note.is_benign());
+    /// Drops a device for another of which this was said: one of the virtual functions that load, log link
+    /// changes or fail to start before a NIC that failed, and of these the one that was quiet longest.
+    fn make_room(&mut self, note: Note) {
+        let weight = |note: &Note| (note.is_grave(), !note.is_benign());
+        let worst = |of: &DeviceLog| of.notes.keys().map(weight).max();
         let last = |of: &DeviceLog| of.notes.values().map(|seen| seen.last).max();
         let devices = self.devices.iter();
-        let first = devices.min_by_key(|(_, device)| (faulty(device), last(device)));
-        if let Some(address) = first.map(|(address, _)| address.clone()) {
+        let first = devices.min_by_key(|(_, device)| (worst(device), last(device)));
+        let less = first.filter(|(_, device)| worst(device) <= Some(weight(&note)));
+        if let Some(address) = less.map(|(address, _)| address.clone()) {
             self.devices.remove(&address);
         }
     }

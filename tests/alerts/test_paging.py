@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 import urllib.request
 
 import server
@@ -198,7 +199,7 @@ class Play:
 
 class Prometheus:
     def __init__(self, directory: pathlib.Path, play: str, alertmanager: str):
-        self.directory = directory
+        self.directory, self.late = directory, 0
         (directory / "rules.yaml").write_text(faster((ROOT / "alerts/selvage.rules.yaml").read_text()))
         (directory / "prometheus.yaml").write_text(f"""
 global: {{scrape_interval: {MINUTE:.0f}s, scrape_timeout: {MINUTE:.0f}s, evaluation_interval: {MINUTE:.0f}s}}
@@ -224,16 +225,29 @@ scrape_configs:
                 ],
                 stdout=log, stderr=subprocess.STDOUT,
             )
+        begun = time.monotonic()
+        while time.monotonic() < begun + 60:
+            with contextlib.suppress(OSError):
+                self.get("-/ready")
+                break
+            time.sleep(0.1)
+        self.late += time.monotonic() - begun > MINUTE / 2
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.address}/{path}", timeout=30) as answer:
+            return answer.read().decode()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=30)
 
     def missed(self) -> float:
-        """Evaluations that the machine was too slow for."""
-        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=30) as answer:
-            found = re.findall(r"^prometheus_rule_group_iterations_missed_total\S* (\S+)$", answer.read().decode(), re.M)
-        return sum(map(float, found))
+        """Evaluations, scrapes and starts that the machine was too slow for."""
+        found = re.findall(r"^prometheus_rule_group_iterations_missed_total\S* (\S+)$", self.get("metrics"), re.M)
+        failed = urllib.parse.quote("sum(count_over_time((up == 0)[2h:5s]))")
+        scrapes = json.loads(self.get(f"api/v1/query?query={failed}"))["data"]["result"]
+        late, self.late = self.late, 0
+        return sum(map(float, found)) + sum(float(each["value"][1]) for each in scrapes) + late
 
 
 def played() -> tuple:
@@ -281,14 +295,14 @@ class Paging(unittest.TestCase):
         for _ in range(2):
             if not missed or as_wanted(sent):
                 break
-            print(f"{missed:.0f} evaluations were missed: played again")
+            print(f"{missed:.0f} evaluations, scrapes or starts were late: played again")
             sent, missed = played()
         for index, (title, (_, _, pages, tickets, word)) in enumerate(SCENARIOS.items()):
             page, ticket = (sent[f"case-{index}", receiver] for receiver in ("page", "ticket"))
             told = [f"minute {each[0] - BEGIN}: {words(each)[:120]}" for each in [*page, *ticket[:5]]]
             print(f"| {title} | {len(page)} | {len(ticket)} | {'; '.join(told)} |")
             with self.subTest(scenario=title):
-                note = f"{missed:.0f} evaluations were missed: {told}"
+                note = f"{missed:.0f} evaluations, scrapes or starts were late: {told}"
                 self.assertEqual((len(page), len(ticket)), (pages, tickets), note)
                 self.assertIn(word, " ".join(map(words, page)))
 

@@ -206,7 +206,7 @@ fn through_a_mount_as_in_a_pod() {
     let said = bench.net.look(other.path());
     assert_eq!(said.dot1x(), "nothing");
     let detail = said.source()["detail"].as_str().unwrap();
-    assert!(detail.contains("replaced after it was mounted"), "{detail}");
+    assert!(detail.contains("removed after it was mounted"), "{detail}");
     assert_eq!(said.0["state"], "ready", "{}", said.0["findings"]);
     // Where it really is, it is merely not there.
     let said = bench.net.look(bench.root());

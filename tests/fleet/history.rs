@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const END: &str = "zz-end-of-history";
 
 /// One change.
-pub enum KernelEventKind {
+pub enum Change {
     /// A Node, tainted or not; its value of the group label.
     Node { tainted: bool, group: String },
     /// It is gone.
@@ -33,7 +33,7 @@ pub enum KernelEventKind {
 pub struct Step {
     pub revision: u64,
     pub name: String,
-    pub what: KernelEventKind,
+    pub what: Change,
 }
 
 /// Ends a process by its id.
@@ -69,11 +69,11 @@ pub async fn since(cluster: &Cluster, revision: &str, group: &str) -> Vec<Step> 
             break;
         }
         let what = match there {
-            true => KernelEventKind::Node {
+            true => Change::Node {
                 tainted: view.is_tainted(&settings),
                 group: view.labels.get(group).cloned().unwrap_or_default(),
             },
-            false => KernelEventKind::NoNode,
+            false => Change::NoNode,
         };
         steps.push(Step {
             revision: number(&view.resource_version),
@@ -100,7 +100,7 @@ pub async fn since(cluster: &Cluster, revision: &str, group: &str) -> Vec<Step> 
         steps.push(Step {
             revision: number(&lease.metadata.resource_version.unwrap_or_default()),
             name,
-            what: KernelEventKind::Ledger(there.then(|| Ledger::parse(text))),
+            what: Change::Ledger(there.then(|| Ledger::parse(text))),
         });
     }
     for api in [&nodes_of(cluster), &leases_of(cluster)] {
@@ -197,14 +197,14 @@ pub fn hold(steps: &[Step], limit: impl Fn(&str) -> usize) -> BTreeMap<String, M
     for step in steps {
         let at = step.revision;
         let group = match &step.what {
-            KernelEventKind::Ledger(ledger) => {
+            Change::Ledger(ledger) => {
                 let names = ledger.iter().flat_map(|l| l.claims.keys().cloned());
                 claims.insert(step.name.clone(), names.collect());
                 let most = most.entry(step.name.clone()).or_default();
                 most.claims = most.claims.max(claims[&step.name].len());
                 step.name.clone()
             }
-            KernelEventKind::Node { tainted: is, group } => {
+            Change::Node { tainted: is, group } => {
                 let lease = selvage::cluster::budget::lease_name(group);
                 group_of.insert(step.name.clone(), lease.clone());
                 let of = tainted.entry(lease.clone()).or_default();
@@ -220,7 +220,7 @@ pub fn hold(steps: &[Step], limit: impl Fn(&str) -> usize) -> BTreeMap<String, M
                 most.taintings += usize::from(new);
                 lease
             }
-            KernelEventKind::NoNode => {
+            Change::NoNode => {
                 let lease = group_of.remove(&step.name).unwrap_or_default();
                 tainted.entry(lease.clone()).or_default().remove(&step.name);
                 lease

@@ -1,6 +1,7 @@
 //! GPUs that are on the bus and dead by their driver's own words, where NVIDIA's printed no Xid; and rails
 //! that are off the bus and dead by theirs.
 
+use super::without_driver::guessed_rails;
 use crate::check::expected::is_driven;
 use crate::check::nic_kernel::failure;
 use crate::check::profile::Profile;
@@ -11,6 +12,7 @@ use crate::observe::kernel_log::{Seen, XidLog};
 use crate::observe::pci::gives_away;
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// NVIDIA's driver says that it was loaded once it has probed every GPU, and before any can be opened
@@ -62,12 +64,11 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 /// NICs that nothing saw this boot but the kernel log, whose firmware failed, and that are off the bus now: rails,
-/// where these are fewer than the machine's shape has, or else not as many for each GPU.
+/// where these are as many fewer than the machine's shape has, or else than would be as many for each GPU.
 pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci().filter(|_| !context.fewer_rails_are_excused()) else {
         return Vec::new();
     };
-    let of_shape = context.profile.and_then(Profile::rails_on_bus);
     let is_rails = |text: &str| {
         context
             .rails()
@@ -79,26 +80,43 @@ pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
             .chain(pci.sriov.keys())
     };
     let is_seen = |key: &DeviceKey| context.history.devices.contains_key(key);
-    // A virtual function that is gone has its card next to it.
+    // A virtual function that is gone has its card next to it; so has a card's second port, as other rails are.
+    let is_second = |address: &Bdf| {
+        let mut rails = context
+            .rails()
+            .filter(|rail| rail.device.function.is_whole());
+        rails.any(|rail| {
+            rail.device
+                .pci
+                .is_some_and(|pci| pci.function == address.function)
+        })
+    };
     let is_off_bus = |address: &str| {
         let bus = address.rsplit_once(':').map(|(bus, _)| bus);
-        bus.is_some_and(|bus| known().all(|own| !own.starts_with(bus)))
+        let alone = bus.is_some_and(|bus| known().all(|own| !own.starts_with(bus)));
+        let here = known().any(|own| own == address);
+        alone || !here && address.parse().is_ok_and(|address| is_second(&address))
     };
-    let rails = context.rails().count();
-    let is_whole = match of_shape {
-        Some(of_shape) => rails >= of_shape,
-        // As many next to each GPU.
-        None => pci.gpus.is_empty() || rails.is_multiple_of(pci.gpus.len()),
-    };
-    if is_whole {
-        return Vec::new();
-    }
     let failed = context.history.kernel.devices.iter();
     let failed = failed.filter_map(|(address, log)| Some((address, failure(log)?)));
-    failed
+    let dead: Vec<(&String, &Seen)> = failed
         .filter(|(address, said)| {
             is_rails(&said.text) && is_off_bus(address) && !is_seen(&DeviceKey((*address).clone()))
         })
+        .collect();
+    let of_shape = context.profile.and_then(Profile::rails_on_bus);
+    let (rails, gpus) = (
+        rails_of_most(context) + guessed_rails(context),
+        pci.gpus.len(),
+    );
+    let fits =
+        |rails: usize| rails > 0 && (rails.is_multiple_of(gpus) || gpus.is_multiple_of(rails));
+    let are_rails = match of_shape {
+        Some(of_shape) => rails < of_shape,
+        None => gpus > 0 && !fits(rails) && fits(rails + dead.len()),
+    };
+    let found = dead.into_iter().filter(|_| are_rails);
+    found
         .map(|(address, said)| {
             let message = format!("{address} is not on the PCI bus, and failed: {}", said.text);
             let about = (format!("{address} log"), address.as_str());
@@ -108,6 +126,15 @@ pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
                 .with("count", said.count)
         })
         .collect()
+}
+
+/// How many rails are of the model that most are of: another one may stand in for a rail that is gone.
+fn rails_of_most(context: &Context<'_>) -> usize {
+    let mut models: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for rail in context.rails() {
+        *models.entry(rail.device.pci_id.as_deref()).or_default() += 1;
+    }
+    models.into_values().max().unwrap_or(0)
 }
 
 /// Whether NVIDIA's driver says it, or AMD's of a GPU that did not come out of its reset.

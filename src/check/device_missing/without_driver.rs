@@ -69,13 +69,13 @@ fn without_driver(
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "selvage does not read Slingshot".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
-        _ if let Some(said) = failure => said.text.clone(),
         _ if nic.unseen => "/sys/class/infiniband does not list it".to_string(),
+        _ if let Some(said) = failure => said.text.clone(),
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} created none"),
     };
-    // What the bus or the firmware proved outlives its driver. With no rail up it is unknown what is lost. Where the machine
-    // has rails for certain, none is there; but a driver container may be at work.
+    // What the bus or the firmware proved outlives its driver. With no rail up it is unknown what is lost.
+    // Where the machine has rails for certain, none is there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let (status, raise_after) = match (nic.unseen || nic.is_of_slingshot(), any_up, certain) {
@@ -102,7 +102,7 @@ fn without_driver(
     found.status = status;
     if off_bus {
         found = found.fix(Action::PowerCycle, super::BUS_WITHOUT_NIC);
-    } else if failure.is_some() {
+    } else if failure.is_some() && !nic.unseen {
         found = found.fix(Action::PowerCycle, super::FIRMWARE_FAILED);
     }
     if nic.is_of_slingshot() {

@@ -270,7 +270,7 @@ fn while_no_supplicant_can_be_asked_what_one_said_stands() {
     let mut removed = node(0);
     let heard = removed.now;
     removed.set_health("dot1x", "", |health| {
-        health.fault = Some(Fault::other("replaced after it was mounted"));
+        health.fault = Some(Fault::other("removed after it was mounted"));
         health.last_ok = Some(heard);
     });
     assert!(unseen(&removed), "by a restart of the supplicant");

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The best rate of a port, in this boot or as remembered.
-pub(super) fn best_rate(port: &RolePort<'_>, history: &History) -> Option<BitsPerSec> {
+fn best_rate(port: &RolePort<'_>, history: &History) -> Option<BitsPerSec> {
     let of_boot = history.ports.get(&port.key).and_then(|seen| seen.best_rate);
     let (part, identity) = (port.key.to_string(), port.device.identity());
     let remembered = history.remembered.best(&part, identity, RATE);

@@ -39,6 +39,23 @@ impl<'a> NicKind<'a> {
         fits(self.driver, other.driver) && fits(self.model.as_deref(), other.model.as_deref())
     }
 
+    /// The fastest rate of Mellanox's models, by their PCI ids (`pci.ids`): whatever the links are now.
+    pub(super) fn fastest_gbps(&self) -> Option<u32> {
+        Some(match self.model.as_deref()?.strip_prefix("15b3:")? {
+            // ConnectX-4 Lx, ConnectX-6 Lx.
+            "1015" | "101f" => 50,
+            // ConnectX-4, ConnectX-5, BlueField.
+            "1013" | "1017" | "1019" | "a2d2" => 100,
+            // ConnectX-6, ConnectX-6 Dx, BlueField-2.
+            "101b" | "101d" | "a2d6" => 200,
+            // ConnectX-7, BlueField-3.
+            "1021" | "a2dc" => 400,
+            // ConnectX-8.
+            "1023" => 800,
+            _ => return None,
+        })
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.driver.is_some() && self.model.is_some() && self.link_layer.is_some()
     }

@@ -1,9 +1,7 @@
 //! Rule 3: rails by their nearness to GPUs.
 
-use super::bandwidth::best_rate;
 use super::kind::{NicKind, kinds};
 use super::{Role, RolePort, Roles, decide};
-use crate::observe::history::History;
 use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
@@ -46,13 +44,9 @@ pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Ne
 }
 
 /// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
-/// GPU or two is what else is plugged in there, and one that was never as fast as another of them is
-/// for storage. Where none serves as many, those that serve most are.
-fn fabric_kinds<'a>(
-    ports: &[RolePort<'a>],
-    near: &Near<'_>,
-    history: &History,
-) -> Vec<NicKind<'a>> {
+/// GPU or two is what else is plugged in there, and a slower model than another one that serves as
+/// many is for storage. Where none serves as many, those that serve most are.
+fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>> {
     let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&str> {
         let ports = ports.iter().filter(|port| of(port));
         let gpus = ports.filter_map(|port| near.get(&port.key));
@@ -64,13 +58,16 @@ fn fabric_kinds<'a>(
     let most = found.iter().map(by).max().unwrap_or(0);
     let serves_most = |kind: &NicKind<'a>| by(kind) * 2 > all;
     found.retain(|kind| by(kind) == most || serves_most(kind));
-    let rate = |kind: &NicKind<'a>| {
-        let alike = ports.iter().filter(|port| port.kind().fits(kind));
-        alike.filter_map(|port| best_rate(port, history)).max()
-    };
     let of_most = found.iter().filter(|kind| serves_most(kind));
-    let fastest = of_most.filter_map(rate).max();
-    found.retain(|kind| rate(kind).is_none_or(|rate| Some(rate) >= fastest));
+    let of_most: Vec<_> = of_most
+        .map(|kind| (kind.fastest_gbps(), by(kind)))
+        .collect();
+    found.retain(|kind| {
+        let is_faster = |(gbps, serves): &(Option<u32>, usize)| {
+            kind.fastest_gbps().is_some() && *gbps > kind.fastest_gbps() && *serves >= by(kind)
+        };
+        !of_most.iter().any(is_faster)
+    });
     found
 }
 
@@ -88,10 +85,10 @@ pub(super) fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize>
 pub(super) fn by_nearness(
     ports: &[RolePort<'_>],
     near: &Near<'_>,
-    (history, pci): (&History, Option<&PciFacts>),
+    pci: Option<&PciFacts>,
     roles: &mut Roles,
 ) {
-    let fabric = fabric_kinds(ports, near, history);
+    let fabric = fabric_kinds(ports, near);
     let of_fabric = |port: &RolePort<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
     let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
     for port in ports {

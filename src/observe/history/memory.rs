@@ -28,6 +28,8 @@ pub struct Memory {
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
     /// When devices appeared that were not there from the start: their links may train for a while.
     pub appeared: BTreeMap<DeviceKey, Millis>,
+    /// When they appeared before that.
+    pub appeared_before: BTreeMap<DeviceKey, Vec<Millis>>,
     /// What the devices are.
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// PCI addresses of GPUs seen this boot.
@@ -117,6 +119,7 @@ impl History {
             let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
             let device = DeviceHistory {
                 appeared: memory.appeared.get(&key).copied(),
+                appeared_before: (memory.appeared_before.get(&key).cloned()).unwrap_or_default(),
                 name,
                 ports,
                 main_function,
@@ -141,6 +144,10 @@ impl History {
             links: (active().map(|(key, port)| (key.clone(), self.kept_link(key, port)))).collect(),
             appeared: (devices.clone())
                 .filter_map(|(key, seen)| Some((key.clone(), seen.appeared?)))
+                .collect(),
+            appeared_before: (devices.clone())
+                .map(|(key, seen)| (key.clone(), seen.appeared_before.clone()))
+                .filter(|(_, before)| !before.is_empty())
                 .collect(),
             devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),

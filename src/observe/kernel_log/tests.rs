@@ -86,6 +86,9 @@ fn edges_of_many_functions_do_not_crowd_out_a_fault() {
 fn faults_of_many_functions_make_room_for_a_later_one() {
     let slot = |i: u32| format!("0000:{:02x}:{:02x}", i / 32, i % 32);
     let mut history = History::default();
+    let event = KernelEvent::new(KernelEventKind::Note(Note::HeartbeatLost), "compromised");
+    let event = event.of_slot(Some(slot(5000)));
+    history.push_event(Millis(0), false, &event);
     for i in 0..1000 {
         let event = KernelEvent::new(KernelEventKind::Note(Note::Driver), "probe failed");
         let event = event.of_slot(Some(slot(i)));
@@ -93,6 +96,10 @@ fn faults_of_many_functions_make_room_for_a_later_one() {
         assert!(seen(&history, &slot(i), Note::Driver), "{i}");
     }
     assert!(seen(&history, &slot(999 - 500), Note::Driver));
+    assert!(
+        seen(&history, &slot(5000), Note::HeartbeatLost),
+        "a NIC that failed stays"
+    );
     assert_eq!(history.kernel.devices.len(), MAX_DEVICES);
 }
 

@@ -59,7 +59,7 @@ impl SupplicantDirectory {
         // The last supplicant to end removes the directory and the next one makes another; a mount
         // of the first shows it empty from then on.
         if fstat(&descriptor).is_ok_and(|stat| stat.st_nlink == 0) {
-            let why = "it was replaced after it was mounted; restart the agent's pod to see newer supplicants";
+            let why = "it was removed after it was mounted; restart the agent's pod to see newer supplicants";
             return Err(failed(FaultKind::Gone, &path, why));
         }
         Ok(SupplicantDirectory { descriptor, path })

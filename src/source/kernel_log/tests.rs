@@ -336,6 +336,10 @@ fn first_words_of_a_driver_that_starts_a_device() {
             Some(Note::Loaded),
         ),
         (
+            "bnxt_en 0000:41:02.1 eth0: Broadcom BCM57608 Ethernet Virtual Function found at mem 203fffc10000, node addr 5c:6f:69:01:02:03",
+            Some(Note::Loaded),
+        ),
+        (
             "efa 0000:4f:00.0 efa_0: IB device registered",
             Some(Note::Loaded),
         ),

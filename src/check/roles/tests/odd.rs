@@ -69,6 +69,15 @@ fn a_slower_nic_next_to_most_gpus_is_for_storage_unless_its_gpu_has_no_other() {
         assert_eq!(node.rails(), rails, "{count}");
         node.devices[8].up = false;
         assert_eq!(node.rails(), rails, "{count}, one down");
+        for rail in &mut node.devices[..8] {
+            (rail.gbps, rail.up) = (50, rail.device.name == "mlx5_3");
+        }
+        node.history = History::default();
+        assert_eq!(node.rails(), rails, "{count}, the fabric is sick");
+        if count == 8 {
+            // Without the first rail they serve more.
+            continue;
+        }
         // Without memory of the first rail.
         node.history = History::default();
         let _gone = node.devices.remove(0);

@@ -8,7 +8,7 @@ enum Step {
     Rotate,
     Pack,
     Restart,
-    SamplingMode,
+    Look,
     LookLong,
     AgentRestarts,
 }
@@ -19,7 +19,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Rotate),
         1 => Just(Step::Pack),
         1 => Just(Step::Restart),
-        4 => Just(Step::SamplingMode),
+        4 => Just(Step::Look),
         1 => Just(Step::LookLong),
         1 => Just(Step::AgentRestarts),
     ]
@@ -81,7 +81,7 @@ proptest! {
                     }
                     rotated.extend(keep);
                 }
-                Step::SamplingMode => { rig.poll(); }
+                Step::Look => { rig.poll(); }
                 Step::LookLong => { rig.settle(); }
                 Step::AgentRestarts => rig.restart(),
             }
