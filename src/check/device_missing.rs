@@ -36,8 +36,23 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
     found.extend(dead_by_log::nics(context));
+    found.extend(bare_off_bus(context));
     found.extend(bus_unreadable(context));
     found
+}
+
+/// NICs without an RDMA device that then left the bus: what was said of them stands.
+fn bare_off_bus(context: &Context<'_>) -> Vec<Candidate> {
+    let Some(pci) = context.pci() else {
+        return Vec::new();
+    };
+    let is_off = |address: &&String| {
+        !pci.bare.contains_key(*address) && !pci.functions.contains_key(*address)
+    };
+    let off = context.history.bare.iter().filter(is_off);
+    off.flat_map(|address| ["bare", "all bare"].map(|key| format!("{address} {key}")))
+        .map(|key| context.unseen("RailWithoutDriver", key))
+        .collect()
 }
 
 /// Ready rests on which GPUs and NICs are on the bus. A machine without a bus is identified by its devices,

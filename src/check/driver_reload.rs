@@ -2,7 +2,6 @@
 
 use super::Context;
 use crate::observe::gpudirect::NvidiaGpu;
-use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, Millis};
 
@@ -15,7 +14,7 @@ pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
         None => not_yet_read(context, "pci"),
         Some(pci) => {
             let gpu = pci.value.gpus.iter().find(|gpu| gpu.slot() == slot);
-            gpu.is_some_and(|gpu| answers(&pci.value, gpu))
+            gpu.is_some_and(|gpu| pci.value.answers(gpu))
         }
     };
     let listed = match &context.snapshot.gpudirect {
@@ -43,7 +42,7 @@ pub(super) fn of_switch(context: &Context<'_>, slot: &str) -> Option<Millis> {
             && address.starts_with(slot)
             && function.config_dead == Reading::Value(true)
     });
-    let all = !pci.gpus.is_empty() && pci.gpus.iter().all(|gpu| answers(pci, gpu));
+    let all = !pci.gpus.is_empty() && pci.gpus.iter().all(|gpu| pci.answers(gpu));
     (all && !dead).then_some(loaded)
 }
 
@@ -60,7 +59,14 @@ pub(super) fn loaded(context: &Context<'_>) -> Option<Millis> {
     (loaded.count > 0).then_some(loaded.last)
 }
 
-fn answers(pci: &PciFacts, gpu: &Bdf) -> bool {
-    let function = pci.functions.get(&gpu.to_string());
-    function.is_some_and(|function| function.config_dead == Reading::Value(false))
+/// Whether nothing serious came for `quiet` after some moment: what was over then stays so, whatever comes later.
+pub(super) fn was_quiet_after(context: &Context<'_>, from: Millis, serious: &[Millis]) -> bool {
+    let quiet = context.policy.xid.quiet.0;
+    let mut serious: Vec<Millis> = serious.iter().copied().filter(|at| *at > from).collect();
+    serious.sort();
+    serious.push(context.now);
+    let pairs = std::iter::once(&from).chain(&serious).zip(&serious);
+    pairs
+        .into_iter()
+        .any(|(before, after)| after.since(*before) >= quiet)
 }

@@ -1,6 +1,6 @@
 //! Links that fall and come back.
 
-use super::{Candidate, Context, PortView, policy::Limit};
+use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
 use crate::observe::track::Window;
 use crate::units::{Millis, span_text};
 
@@ -8,7 +8,42 @@ check!(link_flap, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports().iter();
-    ports.filter_map(|port| judge(context, port)).collect()
+    let mut found: Vec<Candidate> = ports
+        .clone()
+        .filter_map(|port| judge(context, port))
+        .collect();
+    found.extend(ports.flat_map(|port| legs(context, port)));
+    found
+}
+
+/// Legs of a bond that fall and come back, while the bond stays up on another one.
+fn legs<'a>(
+    context: &'a Context<'_>,
+    port: &'a PortView<'_>,
+) -> impl Iterator<Item = Candidate> + 'a {
+    let limit = context.policy.link_flap.degraded;
+    let grace = context.policy.link_state.training_grace.0;
+    let trained = context.now.since(trains_since(context, port).plus(grace));
+    let window = Window::last(limit.within.0.min(trained), context.now);
+    let legs = context.bond_legs(port.netdev);
+    let is_of_port = move |leg: &&String| {
+        let mut ports = context.ports().iter();
+        legs.len() >= 2 && !ports.any(|of| of.port.netdev.as_ref() == Some(*leg))
+    };
+    legs.iter().filter(is_of_port).filter_map(move |leg| {
+        let changes = context.history.netdevs.get(leg)?.get("carrier_changes")?;
+        let count = changes.increase(window)?.by / 2;
+        let subject = format!("{} leg {leg}", port.subject);
+        let span = span_text(limit.within.0);
+        let message = format!("{subject} fell {count} times within {span}");
+        let about = (format!("{} leg {leg}", port.key), subject);
+        let found = context.candidate("LinkUnstable", about, message);
+        let found = found
+            .weighing(port.weight())
+            .with("flaps", count)
+            .with("leg", leg.as_str());
+        (count > limit.more_than).then_some(found)
+    })
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
@@ -135,6 +170,45 @@ mod tests {
         }
         node.tick(2500);
         assert_eq!(node.told(&CHECK), [""; 0]);
+    }
+
+    #[test]
+    fn a_leg_of_a_bond_counts_for_itself() {
+        let mut node = Node::roce();
+        node.history = Default::default();
+        let leg = |changes| NetdevFacts {
+            carrier_changes: Reading::Value(changes),
+            master: Some("eth2".into()),
+            ..NetdevFacts::default()
+        };
+        let bond = NetdevFacts {
+            carrier_changes: Reading::Value(1),
+            lowers: vec!["leg0".into(), "leg1".into()],
+            ..NetdevFacts::default()
+        };
+        node.set_netdev(2, bond);
+        node.now = node.now.plus(std::time::Duration::from_secs(900));
+        for (changes, seconds, want) in [
+            (1, 1, None),
+            (5, 1, None),
+            (
+                7,
+                1,
+                Some("mlx5_2/1 leg leg1 LinkUnstable Degraded Verdict"),
+            ),
+            (
+                7,
+                500,
+                Some("mlx5_2/1 leg leg1 LinkUnstable Degraded Verdict"),
+            ),
+            (7, 200, None),
+        ] {
+            node.set_netdev_named("leg0", leg(1));
+            node.set_netdev_named("leg1", leg(changes));
+            node.tick(seconds);
+            let got = node.run(&CHECK).first().map(tell);
+            assert_eq!(got.as_deref(), want, "{changes}");
+        }
     }
 
     #[test]

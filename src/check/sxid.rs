@@ -2,6 +2,7 @@
 
 use super::{Candidate, Context, driver_reload};
 use crate::observe::kernel_log::SwitchError;
+use crate::units::Millis;
 
 check!(sxid, run);
 
@@ -9,11 +10,18 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.sxid;
     let mut found = Vec::new();
     for (slot, codes) in &context.history.kernel.switches {
-        let last_fatal = codes.values().filter(|error| error.fatal);
-        let last_fatal = last_fatal.map(|error| error.seen.last).max();
-        let quiet = context.policy.xid.quiet.0;
-        let reloaded = driver_reload::of_switch(context, slot)
-            .filter(|at| context.now.since(last_fatal.unwrap_or(*at).max(*at)) >= quiet);
+        let fatal = codes.values().filter(|error| error.fatal);
+        let fatal: Vec<Millis> = fatal.flat_map(|error| error.seen.moments()).collect();
+        let answers = driver_reload::of_switch(context, slot).is_some();
+        let loads = context
+            .history
+            .kernel
+            .driver_loaded
+            .moments()
+            .filter(|_| answers);
+        let reloaded = loads
+            .filter(|at| driver_reload::was_quiet_after(context, *at, &fatal))
+            .max();
         for (reason, fatal, stands_for) in [
             ("SxidFatal", true, policy.fatal_for),
             ("SxidNonfatal", false, Some(policy.nonfatal_for)),

@@ -80,11 +80,13 @@ fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Stand
     });
     let mut all: Vec<Standing<'a>> = all.collect();
     // And no further serious Xid came for a while.
-    let cleared = taken_back(context, slot, gpu).filter(|cleared| {
-        let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;
-        let last = all.iter().filter(serious).map(|xid| xid.log.seen.last);
-        context.now.since(last.fold(*cleared, Millis::max)) >= policy.quiet.0
-    });
+    let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;
+    let serious = all.iter().filter(serious);
+    let serious: Vec<Millis> = serious.flat_map(|xid| xid.log.seen.moments()).collect();
+    let cleared = (gpu.taken_back.iter().copied())
+        .chain(taken_back(context, slot, gpu))
+        .filter(|at| driver_reload::was_quiet_after(context, *at, &serious))
+        .max();
     // What is over, or did not come often enough, explains no other Xid either.
     all.retain(|xid| {
         cleared.is_none_or(|cleared| xid.log.seen.last > cleared)

@@ -11,15 +11,18 @@ pub use memory::{KeptLink, Memory};
 
 use super::dot1x::Dot1xFacts;
 use super::fabric::{self, SeenFabric};
-use super::kernel::KernelEvent;
+use super::gpudirect::GpuDirectFacts;
+use super::kernel::{KernelEvent, RecoveryAction};
 use super::kernel_log::KernelLog;
 use super::lldp::Neighbor;
+use super::pci::PciFacts;
 use super::rdma::{PortState, RdmaDevice, RdmaPort};
+use super::reading::Stamped;
 use super::remembered::Remembered;
 use super::snapshot::Snapshot;
 pub use super::totals::Totals;
 use super::track::Track;
-use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
+use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -54,6 +57,8 @@ pub struct History {
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs ever seen this boot, by PCI address.
     pub gpus: BTreeMap<String, SeenGpu>,
+    /// NICs that were on the bus without an RDMA device this boot, by PCI address; bounded.
+    pub bare: BTreeSet<String>,
     /// Statistics of network devices: `carrier_changes`, and of ethtool under the names that
     /// [`EthtoolFacts::counts`](super::netdev::EthtoolFacts::counts) has.
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
@@ -356,6 +361,28 @@ impl History {
         }
     }
 
+    /// Notes which GPUs of the log NVIDIA's driver has again since it was last loaded, and answer on the bus: that
+    /// they are given away later changes nothing about what is over. A reboot that it asked for stands.
+    fn push_reload(&mut self, pci: &Stamped<PciFacts>, facts: &Stamped<GpuDirectFacts>) {
+        let loaded = self.kernel.driver_loaded.last;
+        if self.kernel.driver_loaded.count == 0 || pci.at.min(facts.at) <= loaded {
+            return;
+        }
+        for (slot, log) in &mut self.kernel.gpus {
+            let gpu = pci.value.gpus.iter().find(|gpu| gpu.slot() == *slot);
+            let has = |gpu: &Bdf| !facts.value.has_gpu_list || facts.value.lists(&gpu.to_string());
+            let is_back = gpu.is_some_and(|gpu| pci.value.answers(gpu) && has(gpu));
+            let asked = log
+                .recovery
+                .filter(|(action, _)| *action != RecoveryAction::None);
+            let ends = asked
+                .is_none_or(|(action, at)| action != RecoveryAction::NodeReboot && loaded > at);
+            if is_back && ends {
+                log.take_back(loaded);
+            }
+        }
+    }
+
     fn push_pci(&mut self, snapshot: &Snapshot) {
         if let Some(pci) = &snapshot.pci
             && self.pci_at != Some(pci.at)
@@ -368,6 +395,12 @@ impl History {
             for gpu in &pci.value.gpus {
                 self.gpus.insert(gpu.to_string(), SeenGpu::default());
             }
+            let new = pci
+                .value
+                .bare
+                .keys()
+                .take(MAX_DEVICES.saturating_sub(self.bare.len()));
+            self.bare.extend(new.cloned());
             for (address, function) in &pci.value.functions {
                 for (severity, count) in &function.aer {
                     let tracks = self.aer.entry(address.clone()).or_default();
@@ -379,6 +412,9 @@ impl History {
         let Some(facts) = &snapshot.gpudirect else {
             return;
         };
+        if let Some(pci) = &snapshot.pci {
+            self.push_reload(pci, facts);
+        }
         if let Some(modules) = facts.value.modules.value() {
             let module = modules.get("nvidia");
             if module.is_none() {

@@ -48,6 +48,9 @@ pub struct GpuLog {
     pub recovery: Option<(RecoveryAction, Millis)>,
     /// When the driver last took its verdict back (154 to `None`).
     pub cleared: Option<Millis>,
+    /// When the driver took its verdict back, or was reloaded and had the GPU again, the latest times.
+    #[serde(default)]
+    pub taken_back: Vec<Millis>,
 }
 
 /// One code of one GPU.
@@ -94,7 +97,24 @@ pub struct DeviceLog {
     pub notes: BTreeMap<Note, Seen>,
 }
 
+impl GpuLog {
+    /// What was said until then is over, if the GPU stays quiet.
+    pub(super) fn take_back(&mut self, at: Millis) {
+        if self.taken_back.last() != Some(&at) {
+            self.taken_back.push(at);
+            let over = self.taken_back.len().saturating_sub(MAX_TIMES);
+            self.taken_back.drain(..over);
+        }
+    }
+}
+
 impl Seen {
+    /// The first moment, and the latest that are kept.
+    pub fn moments(&self) -> impl Iterator<Item = Millis> + use<'_> {
+        let first = (self.count > 0).then_some(self.first);
+        first.into_iter().chain(self.times.iter().copied())
+    }
+
     /// Counts one more event.
     pub fn push(&mut self, (at, historic): When, text: &str) {
         if self.count == 0 {
@@ -179,6 +199,7 @@ impl KernelLog {
             }
             if to == Nothing {
                 gpu.cleared = Some(when.0);
+                gpu.take_back(when.0);
                 // The driver's report that a GPU recovered is not an error.
                 return;
             }

@@ -32,6 +32,12 @@ pub struct PciFacts {
 }
 
 impl PciFacts {
+    /// Whether a function's config space was read, and is not all ones.
+    pub fn answers(&self, address: &Bdf) -> bool {
+        let function = self.functions.get(&address.to_string());
+        function.is_some_and(|function| function.config_dead == Reading::Value(false))
+    }
+
     /// Functions of the GPUs, with their addresses.
     pub fn gpu_functions(&self) -> impl Iterator<Item = (&Bdf, &PciFunction)> {
         let function = |gpu: &Bdf| self.functions.get(&gpu.to_string());

@@ -131,6 +131,31 @@ fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() 
 }
 
 #[test]
+fn a_nic_without_a_driver_is_no_better_off_the_bus() {
+    let mut node = Node::infiniband();
+    let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+    let nic = BareNic {
+        id: "15b3:1021".into(),
+        class: "020700".into(),
+        distances: [(gpu(0), Distance::Pix)].into(),
+        ..BareNic::default()
+    };
+    let without = pci.clone();
+    pci.bare.insert("0000:60:00.0".into(), nic);
+    node.tick(1);
+    node.set_pci(pci);
+    node.tick(60);
+    let found = node.run(&CHECK);
+    let key = found[0].key.clone();
+    assert_eq!(found[0].reason, "RailWithoutDriver");
+    node.set_pci(without);
+    node.tick(60);
+    let held = |of: &Candidate| of.unseen && of.reason == "RailWithoutDriver" && of.key == key;
+    let context = node.context();
+    assert!((CHECK.run)(&context.of_check(&CHECK)).iter().any(held));
+}
+
+#[test]
 fn expected_numbers() {
     let mut node = Node::infiniband();
     node.policy.expect.rails = Some(9);

@@ -231,6 +231,51 @@ fn a_driver_reloaded_ends_it_once_the_gpu_answers_and_stays_quiet() {
 }
 
 #[test]
+fn what_was_over_does_not_come_back() {
+    let ended = |end: &dyn Fn(&mut Node)| {
+        let mut node = node(&[xid(79, SHOWN)]);
+        node.tick(10);
+        end(&mut node);
+        node.tick(1);
+        // The bus and the driver are read again.
+        node.bend_pci(&format!("{SHOWN}.0"), |_| ());
+        node.bend_gpudirect(|_| ());
+        node.tick(60);
+        assert_eq!(told(&node), [""; 0]);
+        node
+    };
+    let load = |node: &mut Node| node.history.push_event(node.now, false, &loaded());
+    let take_back = |node: &mut Node| {
+        let none = action(RecoveryAction::GpuReset, RecoveryAction::None, SHOWN);
+        node.history.push_event(node.now, false, &none);
+    };
+    let milder = |node: &mut Node| node.history.push_event(node.now, false, &xid(63, SHOWN));
+    let away = |node: &mut Node| node.bend_gpudirect(|facts| facts.gpus.clear());
+    let restart = |node: &mut Node| node.history = History::restore(node.history.memory());
+    let ends: [&dyn Fn(&mut Node); 2] = [&load, &take_back];
+    let laters: [&dyn Fn(&mut Node); 5] = [&milder, &load, &take_back, &away, &restart];
+    for (by, end) in ends.into_iter().enumerate() {
+        for (what, later) in laters.into_iter().enumerate() {
+            let mut node = ended(end);
+            later(&mut node);
+            node.tick(1);
+            let fatal = format!("{SHOWN} XidFatal Failing Verdict");
+            assert!(!told(&node).contains(&fatal), "ended by {by}, then {what}");
+        }
+        // One that comes again while it must be quiet.
+        let mut node = node(&[xid(79, SHOWN)]);
+        node.tick(10);
+        end(&mut node);
+        node.tick(30);
+        milder(&mut node);
+        node.tick(59);
+        assert_eq!(told(&node).len(), 2, "ended by {by}");
+        node.tick(1);
+        assert_eq!(told(&node).len(), 1, "ended by {by}");
+    }
+}
+
+#[test]
 fn an_xid_of_no_gpu_never_touches_the_node() {
     assert_eq!(
         told(&node(&[xid(79, "")])),
