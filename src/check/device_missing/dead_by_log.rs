@@ -9,10 +9,10 @@ use crate::check::xid_codes::{Disposition, Overrides, xid_ruling};
 use crate::check::{Candidate, Context, driver_reload};
 use crate::observe::kernel::Note;
 use crate::observe::kernel_log::{Seen, XidLog};
-use crate::observe::pci::gives_away;
+use crate::observe::pci::{PciFacts, gives_away};
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, DeviceKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// NVIDIA's driver says that it was loaded once it has probed every GPU, and before any can be opened
@@ -63,60 +63,27 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// NICs that nothing saw this boot but the kernel log, whose firmware failed, and that are off the bus now: rails,
-/// where these are as many fewer than the machine's shape has, or else than would be as many for each GPU.
+/// NICs that nothing saw this boot but the kernel log, whose firmware failed, and that are off the bus now, where
+/// rails are missing.
 pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci().filter(|_| !context.fewer_rails_are_excused()) else {
         return Vec::new();
     };
-    let is_rails = |text: &str| {
-        context
-            .rails()
-            .any(|rail| text.starts_with(&rail.device.driver))
-    };
-    let known = || {
-        (pci.functions.keys())
-            .chain(pci.bare.keys())
-            .chain(pci.sriov.keys())
-    };
-    let is_seen = |key: &DeviceKey| context.history.devices.contains_key(key);
-    // A virtual function that is gone has its card next to it; so has a card's second port, as other rails are.
-    let is_second = |address: &Bdf| {
-        let mut rails = context
-            .rails()
-            .filter(|rail| rail.device.function.is_whole());
-        rails.any(|rail| {
-            rail.device
-                .pci
-                .is_some_and(|pci| pci.function == address.function)
-        })
-    };
-    let is_off_bus = |address: &str| {
-        let bus = address.rsplit_once(':').map(|(bus, _)| bus);
-        let alone = bus.is_some_and(|bus| known().all(|own| !own.starts_with(bus)));
-        let here = known().any(|own| own == address);
-        alone || !here && address.parse().is_ok_and(|address| is_second(&address))
-    };
+    let drivers: BTreeSet<&str> = context.rails().map(|rail| &*rail.device.driver).collect();
+    let seen = &context.history.devices;
     let failed = context.history.kernel.devices.iter();
     let failed = failed.filter_map(|(address, log)| Some((address, failure(log)?)));
-    let dead: Vec<(&String, &Seen)> = failed
-        .filter(|(address, said)| {
-            is_rails(&said.text) && is_off_bus(address) && !is_seen(&DeviceKey((*address).clone()))
-        })
-        .collect();
-    let of_shape = context.profile.and_then(Profile::rails_on_bus);
-    let (rails, gpus) = (
-        rails_of_most(context) + guessed_rails(context),
-        pci.gpus.len(),
-    );
-    let fits =
-        |rails: usize| rails > 0 && (rails.is_multiple_of(gpus) || gpus.is_multiple_of(rails));
-    let are_rails = match of_shape {
-        Some(of_shape) => rails < of_shape,
-        None => gpus > 0 && !fits(rails) && fits(rails + dead.len()),
-    };
-    let found = dead.into_iter().filter(|_| are_rails);
-    found
+    let dead = failed.filter(|(address, said)| {
+        let is_rails = drivers.iter().any(|driver| said.text.starts_with(driver));
+        is_rails
+            && is_off_bus(context, pci, address)
+            && !seen.contains_key(&DeviceKey((*address).clone()))
+    });
+    let dead: Vec<(&String, &Seen)> = dead.collect();
+    let are_rails = fewer_by(context, pci, dead.len());
+    let found = dead
+        .into_iter()
+        .filter(|_| are_rails)
         .map(|(address, said)| {
             let message = format!("{address} is not on the PCI bus, and failed: {}", said.text);
             let about = (format!("{address} log"), address.as_str());
@@ -124,8 +91,38 @@ pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
             found
                 .with("address", address.as_str())
                 .with("count", said.count)
-        })
-        .collect()
+        });
+    found.collect()
+}
+
+/// Whether a NIC left the bus: a virtual function that did has its card there, as has a card's second port, which
+/// other rails are, too.
+fn is_off_bus(context: &Context<'_>, pci: &PciFacts, address: &str) -> bool {
+    let (functions, bare, sriov) = (pci.functions.keys(), pci.bare.keys(), pci.sriov.keys());
+    let mut known = functions.chain(bare).chain(sriov);
+    let bus = address.rsplit_once(':').map_or(address, |(bus, _)| bus);
+    if known.clone().all(|own| !own.starts_with(bus)) {
+        return true;
+    }
+    let function = |address: &str| address.parse::<Bdf>().ok().map(|address| address.function);
+    let mut rails = context
+        .rails()
+        .filter(|rail| rail.device.function.is_whole());
+    let is_port = |own: Bdf| Some(own.function) == function(address);
+    known.all(|own| own != address) && rails.any(|rail| rail.device.pci.is_some_and(is_port))
+}
+
+/// Whether rails are missing that these NICs may be: fewer than the machine's shape has, or else than would be as
+/// many for each GPU.
+fn fewer_by(context: &Context<'_>, pci: &PciFacts, dead: usize) -> bool {
+    let rails = rails_of_most(context) + guessed_rails(context);
+    let gpus = pci.gpus.len();
+    let fits =
+        |rails: usize| rails > 0 && (rails.is_multiple_of(gpus) || gpus.is_multiple_of(rails));
+    match context.profile.and_then(Profile::rails_on_bus) {
+        Some(of_shape) => rails < of_shape,
+        None => gpus > 0 && !fits(rails) && fits(rails + dead),
+    }
 }
 
 /// How many rails are of the model that most are of: another one may stand in for a rail that is gone.
