@@ -53,17 +53,49 @@ fn bound(tree: &TestTree, name: &str) -> UnixDatagram {
     socket
 }
 
-/// A supplicant that answers one question with these messages.
-fn supplicant(tree: &TestTree, name: &str, messages: Vec<Vec<u8>>) -> std::thread::JoinHandle<()> {
+/// A supplicant that answers each question with these messages.
+struct Supplicant {
+    path: std::path::PathBuf,
+    thread: std::thread::JoinHandle<()>,
+}
+
+fn supplicant(tree: &TestTree, name: &str, messages: Vec<Vec<u8>>) -> Supplicant {
     let socket = bound(tree, name);
-    std::thread::spawn(move || {
-        let mut bytes = [0; 64];
-        let (length, from) = socket.recv_from(&mut bytes).unwrap();
-        assert_eq!(&bytes[..length], b"STATUS");
-        for message in messages {
-            let _ = socket.send_to_addr(&message, &from);
+    let thread = std::thread::spawn(move || {
+        loop {
+            let mut bytes = [0; 64];
+            let (length, from) = socket.recv_from(&mut bytes).unwrap();
+            if &bytes[..length] == b"END" {
+                return;
+            }
+            assert_eq!(&bytes[..length], b"STATUS");
+            for message in &messages {
+                let _ = socket.send_to_addr(message, &from);
+            }
         }
-    })
+    });
+    let path = tree.path(&path(name));
+    Supplicant { path, thread }
+}
+
+impl Supplicant {
+    fn end(self) {
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.send_to(b"END", &self.path).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+/// What `ask` gives once nobody was late: the answer must come within 200 ms, and the machine may be busy.
+fn in_time<T>(ask: impl Fn() -> T, late: impl Fn(&T) -> bool) -> T {
+    let mut asked = std::iter::repeat_with(ask).take(100);
+    asked
+        .find(|answer| !late(answer))
+        .expect("an answer in time")
+}
+
+fn is_late(reading: &Reading<Dot1xFacts>) -> bool {
+    matches!(reading, Reading::Failed(fault) if fault.detail.contains("does not answer"))
 }
 
 #[test]
@@ -143,12 +175,12 @@ fn a_supplicant_is_asked_and_answers() {
         "eth1",
         vec![AUTHORIZED.replace("Auth", "Unauth").into()],
     );
-    let found = look(&tree, &["eth0", "eth1"]);
-    let found = found.value().unwrap();
+    let ask = || look(&tree, &["eth0", "eth1"]).into_value().unwrap();
+    let found = in_time(ask, |found| found.values().any(is_late));
     assert_eq!(found["eth0"].value().unwrap().authorized, Some(true));
     assert_eq!(found["eth1"].value().unwrap().authorized, Some(false));
-    one.join().unwrap();
-    two.join().unwrap();
+    one.end();
+    two.end();
 }
 
 #[test]
@@ -161,8 +193,8 @@ fn hostile_answers_fail_and_are_bounded() {
     ] {
         let tree = TestTree::new();
         let other = supplicant(&tree, "eth0", messages);
-        assert_eq!(fault(eth0(&tree)).0, want);
-        other.join().unwrap();
+        assert_eq!(fault(in_time(|| eth0(&tree), is_late)).0, want);
+        other.end();
     }
 }
 
