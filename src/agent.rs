@@ -1,6 +1,7 @@
 //! The loop that owns a node: samples, kernel log and events come in, reports go out. The only
 //! file that may name every layer.
 
+use crate::check::Finding;
 use crate::check::profile::GpuDirectTcp;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -8,6 +9,7 @@ use crate::config::listen::Listen;
 use crate::evaluator::{Evaluator, SamplingMode};
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
+use crate::observe::history::Memory;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
@@ -285,7 +287,7 @@ impl AgentLoop {
                     self.evaluator.resample(&reports.borrow(), snapshot)
                 }
             };
-            self.save_counts |= reasons(&reports.borrow()) != reasons(&report);
+            self.save_counts |= !same_findings(&reports.borrow(), &report);
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
             observer(&report, self.cluster.status().as_ref());
@@ -415,7 +417,7 @@ impl AgentLoop {
         let saved = &self.found.saved;
         if memory.boot_id.is_none() && saved.memory.boot_id.is_some() {
             let remembered = memory.remembered;
-            memory = crate::observe::history::Memory {
+            memory = Memory {
                 remembered,
                 ..saved.memory.clone()
             };
@@ -429,12 +431,11 @@ impl AgentLoop {
     }
 }
 
-/// What is found, by check and subject.
-fn reasons(report: &Report) -> Vec<(&str, &str)> {
-    let findings = report.findings.iter();
-    findings
-        .map(|of| (of.reason, of.subject.as_str()))
-        .collect()
+/// Whether two reports have the same findings, by reason and subject.
+fn same_findings(a: &Report, b: &Report) -> bool {
+    let same = |a: &Finding, b: &Finding| (a.reason, &a.subject) == (b.reason, &b.subject);
+    let (a, b) = (&a.findings, &b.findings);
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {

@@ -4,7 +4,7 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{
     Attribute, BUT_PEERS, DRIVEN, GPUS, PAST_AND_PEERS, RAIL, Shortfall, Sources, UP, is_driven,
 };
-use super::nic_kernel::{failure, is_resetting};
+use super::nic_kernel::{failure_at, is_resetting};
 use super::profile::{Certainty, Profile};
 use super::{Action, Basis, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
@@ -191,8 +191,7 @@ fn fix_hardware(context: &Context<'_>, address: &str, found: Candidate) -> Candi
     let Some(pci) = context.pci().filter(|_| found.reason == "RailVanished") else {
         return found;
     };
-    let log = context.history.kernel.devices.get(address);
-    let failed = log.and_then(failure).is_some();
+    let failed = failure_at(context, address).is_some();
     let on_bus = pci.functions.contains_key(address) || pci.bare.contains_key(address);
     let (action, remedy) = match (failed, on_bus) {
         (false, true) => return found,

@@ -1,9 +1,8 @@
 //! Whether NVIDIA's driver was reloaded and its devices answer: all that a reset leaves behind.
 
 use super::Context;
-use crate::observe::gpudirect::NvidiaGpu;
 use crate::observe::reading::Reading;
-use crate::units::{Bdf, Millis};
+use crate::units::Millis;
 
 /// When the driver was last loaded, if the GPU in `slot` answers on the bus since, and the driver
 /// lists it; as last read, so that what was ended does not come back because the
@@ -19,12 +18,7 @@ pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
     };
     let listed = match &context.snapshot.gpudirect {
         None => not_yet_read(context, "gpudirect"),
-        Some(facts) => {
-            let listed = &facts.value.gpus;
-            let address = |gpu: &NvidiaGpu| gpu.pci.parse::<Bdf>().ok();
-            !facts.value.has_gpu_list
-                || (listed.iter().filter_map(address)).any(|gpu| gpu.slot() == slot)
-        }
+        Some(facts) => facts.value.may_have(slot),
     };
     (answers && listed).then_some(loaded)
 }
@@ -65,8 +59,6 @@ pub(super) fn was_quiet_after(context: &Context<'_>, from: Millis, serious: &[Mi
     let mut serious: Vec<Millis> = serious.iter().copied().filter(|at| *at > from).collect();
     serious.sort();
     serious.push(context.now);
-    let pairs = std::iter::once(&from).chain(&serious).zip(&serious);
-    pairs
-        .into_iter()
-        .any(|(before, after)| after.since(*before) >= quiet)
+    let mut pairs = std::iter::once(&from).chain(&serious).zip(&serious);
+    pairs.any(|(before, after)| after.since(*before) >= quiet)
 }

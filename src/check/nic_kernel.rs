@@ -109,12 +109,15 @@ fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
 
 /// What a NIC's driver said last of its firmware that failed, and has not recovered or brought a link up since.
 pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
-    let failed = latest(
-        log,
-        &[Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError],
-    )?;
+    let failed = log.notes.iter().filter(|(note, _)| note.is_grave());
+    let failed = failed.map(|(_, seen)| seen).max_by_key(|seen| seen.last)?;
     let alive = last_of(log, OVER).max(last_of(log, &[Note::LinkUp]));
     Some(failed).filter(|failed| Some(failed.last) > alive)
+}
+
+/// The same of the NIC at an address.
+pub(super) fn failure_at<'a>(context: &Context<'a>, address: &str) -> Option<&'a Seen> {
+    failure(context.history.kernel.devices.get(address)?)
 }
 
 /// The RDMA device at an address, or (when the line names no function) in a slot, or of that name or

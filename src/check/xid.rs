@@ -120,11 +120,8 @@ fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Stand
 /// nothing: from a new object of the driver no word of that comes (`gpu.c`, `gpuPostConstruct`). Only a
 /// reboot ends that it asked for one.
 fn taken_back(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Millis> {
-    let reloaded = driver_reload::of_gpu(context, slot).filter(|reloaded| match gpu.recovery {
-        None | Some((RecoveryAction::None, _)) => true,
-        Some((RecoveryAction::NodeReboot, _)) => false,
-        Some((_, asked)) => *reloaded > asked,
-    });
+    let reloaded = driver_reload::of_gpu(context, slot);
+    let reloaded = reloaded.filter(|reloaded| gpu.is_ended_by_reload(*reloaded));
     gpu.cleared.max(reloaded)
 }
 

@@ -1,6 +1,7 @@
 //! The GPUDirect RDMA and GPUDirect Storage path: drivers and modules present on the node.
 
 use super::reading::Reading;
+use crate::units::Bdf;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,6 +43,13 @@ impl GpuDirectFacts {
     /// Whether NVIDIA's driver lists a GPU, by its address: only one that it has probed.
     pub fn lists(&self, gpu: &str) -> bool {
         self.gpus.iter().any(|of| of.pci == gpu)
+    }
+
+    /// Whether the driver has the GPU in a slot, as far as there is a list to be seen.
+    pub fn may_have(&self, slot: &str) -> bool {
+        let address = |gpu: &NvidiaGpu| gpu.pci.parse::<Bdf>().ok();
+        let mut listed = self.gpus.iter().filter_map(address);
+        !self.has_gpu_list || listed.any(|gpu| gpu.slot() == slot)
     }
 }
 

@@ -12,7 +12,7 @@ pub use memory::{KeptLink, Memory};
 use super::dot1x::Dot1xFacts;
 use super::fabric::{self, SeenFabric};
 use super::gpudirect::GpuDirectFacts;
-use super::kernel::{KernelEvent, RecoveryAction};
+use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
 use super::lldp::Neighbor;
 use super::pci::PciFacts;
@@ -22,7 +22,7 @@ use super::remembered::Remembered;
 use super::snapshot::Snapshot;
 pub use super::totals::Totals;
 use super::track::Track;
-use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis, PortKey};
+use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -370,14 +370,8 @@ impl History {
         }
         for (slot, log) in &mut self.kernel.gpus {
             let gpu = pci.value.gpus.iter().find(|gpu| gpu.slot() == *slot);
-            let has = |gpu: &Bdf| !facts.value.has_gpu_list || facts.value.lists(&gpu.to_string());
-            let is_back = gpu.is_some_and(|gpu| pci.value.answers(gpu) && has(gpu));
-            let asked = log
-                .recovery
-                .filter(|(action, _)| *action != RecoveryAction::None);
-            let ends = asked
-                .is_none_or(|(action, at)| action != RecoveryAction::NodeReboot && loaded > at);
-            if is_back && ends {
+            let answers = gpu.is_some_and(|gpu| pci.value.answers(gpu));
+            if answers && facts.value.may_have(slot) && log.is_ended_by_reload(loaded) {
                 log.take_back(loaded);
             }
         }

@@ -152,7 +152,7 @@ impl Note {
     }
 
     /// Whether it says that a NIC's firmware failed.
-    pub(super) fn is_grave(self) -> bool {
+    pub fn is_grave(self) -> bool {
         matches!(
             self,
             Self::FatalSensor | Self::HeartbeatLost | Self::DeviceError

@@ -98,6 +98,16 @@ pub struct DeviceLog {
 }
 
 impl GpuLog {
+    /// Whether a reload of the driver at some moment ends what was said before. That it asked for a reboot, only
+    /// that ends.
+    pub fn is_ended_by_reload(&self, at: Millis) -> bool {
+        match self.recovery {
+            None | Some((RecoveryAction::None, _)) => true,
+            Some((RecoveryAction::NodeReboot, _)) => false,
+            Some((_, asked)) => at > asked,
+        }
+    }
+
     /// What was said until then is over, if the GPU stays quiet.
     pub(super) fn take_back(&mut self, at: Millis) {
         if self.taken_back.last() != Some(&at) {

@@ -185,7 +185,7 @@ pub fn by_name(name: &str) -> Option<NodeSpec> {
         let mut names = shape_names().into_iter();
         preset(names.find(|name| by_type(name).is_some_and(|of| of.name == shape.name))?)
     };
-    // What other machines are only like is no whole node.
+    // A machine that others are only built on is not a whole node.
     let listed = presets().contains(&name) || shape_names().contains(&name);
     preset(name).filter(|_| listed).or_else(of_shape)
 }

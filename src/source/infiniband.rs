@@ -131,7 +131,7 @@ fn locate(host: &Host, name: &str) -> PciPlace {
     let class_target = tree::link(host, &dir)
         .value()
         .and_then(|target| Some(target.parent()?.parent()?.to_path_buf()));
-    // What is no link leads nowhere.
+    // Where `device` is not a link, its path says nothing.
     let link = tree::link(host, &device).into_value();
     let resolved = link.as_ref().and_then(|_| tree::canonical(host, &device));
     let candidates = [resolved, class_target, link];

@@ -1,7 +1,7 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
-use crate::check::nic_kernel::failure;
+use crate::check::nic_kernel::failure_at;
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
@@ -64,8 +64,7 @@ fn without_driver(
     let place = |gpu| format!(", nearest to {},", context.gpu_name(gpu));
     let place = gpu.map_or(String::new(), place);
     let off_bus = nic.config_dead == Reading::Value(true);
-    let log = context.history.kernel.devices.get(address);
-    let failure = log.and_then(failure);
+    let failure = failure_at(context, address);
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "selvage does not read Slingshot".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),

@@ -99,7 +99,7 @@ fn bnxt_is_well_once_its_link_is_up_again_after_a_reset() {
             node.history.push_event(node.now, false, event);
         }
         assert_eq!(node.run(&CHECK).len(), want, "{events:?}");
-        // A restart of the agent forgets neither, and a port that is switched off is no firmware that failed.
+        // A restart of the agent forgets neither, and no firmware failed where a port is switched off.
         node.history = crate::observe::history::History::restore(node.history.memory());
         node.set_state(0, PortState::Down, PhysState::Disabled);
         node.tick(1);

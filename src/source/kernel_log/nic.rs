@@ -54,10 +54,10 @@ pub fn named(line: &str) -> Option<MessageOrigin<'_>> {
 pub fn relief(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let origin = origin(line)?;
     let address = origin.address.as_deref();
-    let text = origin.rest.to_ascii_lowercase();
     let loaded = PHRASES.loaded.get(origin.driver);
+    let says = |phrases: &Vec<String>| says_any(&origin.rest.to_ascii_lowercase(), phrases);
     let note = match origin.driver {
-        _ if loaded.is_some_and(|phrases| says_any(&text, phrases)) => Note::Loaded,
+        _ if loaded.is_some_and(says) => Note::Loaded,
         "amdgpu" if is_reset(origin.rest) => Note::Loaded,
         driver => (is_nic(driver) && has_cooled(&origin)).then_some(Note::Cooled)?,
     };
