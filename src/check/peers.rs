@@ -70,3 +70,29 @@ pub fn is_second(context: &Context<'_>, port: &PortView<'_>) -> bool {
     (context.ports().iter().filter_map(place))
         .any(|other| other.0 == slot && (other.1, other.2) < (function, number))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Node, key};
+
+    #[test]
+    fn the_second_port_of_a_card() {
+        let mut node = Node::infiniband();
+        node.devices[1].pci = "0000:18:00.1".parse().ok();
+        node.devices[2].pci = "0000:19:00.1".parse().ok();
+        node.devices[3].pci = None;
+        node.tick(1);
+        let context = node.context();
+        let second = |i| {
+            let mut ports = context.ports().iter();
+            let port = ports.find(|port| port.key == key(i)).unwrap();
+            is_second(&context, port)
+        };
+        // Of the third card only the second function is there, the fourth has no place on the bus.
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(second),
+            [false, true, false, false, false]
+        );
+    }
+}

@@ -149,4 +149,17 @@ mod tests {
         tree.file("proc/13/status", "Uid:\t0\t0\t0\t0\n");
         assert_eq!(running(&host), [(12, 1000)].into());
     }
+
+    #[test]
+    fn gpus_by_their_drivers() {
+        for (file, want) in [
+            ("proc/driver/nvidia/version", true),
+            ("sys/module/amdgpu/version", true),
+            ("sys/module/mlx5_core/version", false),
+        ] {
+            let tree = TestTree::new();
+            tree.file(file, "1.0\n");
+            assert_eq!(has_gpus(&tree.host()), want, "{file}");
+        }
+    }
 }

@@ -201,6 +201,28 @@ fn a_guest_with_some_of_the_gpus_is_a_share_and_with_none_unknown() {
 }
 
 #[test]
+fn rails_may_appear_for_a_while_after_the_boot_of_a_machine_that_can_have_more() {
+    let mut node = Node::infiniband();
+    node.profile.source = crate::check::profile::Source::Dmi;
+    node.history = Default::default();
+    let grace = node.policy.link_state.training_grace.0.as_millis() as u64;
+    let mut may = |machine, uptime| {
+        node.profile.shape = crate::check::profile::by_type(machine);
+        node.now = Millis(uptime);
+        rails_may_appear(&node.context())
+    };
+    // Sixteen EFA devices at most, eight InfiniBand rails always.
+    assert!(may("p5en.48xlarge", 1));
+    assert!(may("p5en.48xlarge", grace - 1));
+    assert!(!may("p5en.48xlarge", grace));
+    assert!(!may("Standard_ND96isr_H100_v5", 1));
+    node.profile.shape = crate::check::profile::by_type("p5en.48xlarge");
+    node.now = Millis(1);
+    node.policy.expect.rails = Some(8);
+    assert!(!rails_may_appear(&node.context()));
+}
+
+#[test]
 fn gpus_that_go() {
     let mut node = Node::infiniband();
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();

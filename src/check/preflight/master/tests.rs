@@ -113,8 +113,18 @@ fn names_without_an_address() {
     let mut facts = only(&[("MASTER_ADDR", "train-0"), ("RANK", "1")]);
     facts.master.addresses = fault(FaultKind::Other);
     assert_eq!(verdict(&facts, "master"), "degraded MasterUnresolvable");
+    assert!(
+        item(&facts, "master")
+            .message
+            .contains("the system's words")
+    );
     facts.master.addresses = fault(FaultKind::Stalled);
     assert_eq!(verdict(&facts, "master"), "degraded MasterUnresolvable");
+    let message = item(&facts, "master").message;
+    assert!(
+        message.contains("the resolver does not answer"),
+        "{message}"
+    );
     facts.master.addresses = Reading::NotObservable;
     assert_eq!(verdict(&facts, "master"), "unknown MasterUnresolvable");
     facts.master.addresses = Reading::Absent;
