@@ -17,6 +17,7 @@ use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Followed, News, Sampler};
 use crate::source::kernel_log::follow::Delivery;
 use crate::source::kernel_log::state::ResumeState;
+use crate::source::netlink::route::LinkEvent;
 use crate::state::{Saved, Saver, StateDir};
 use crate::supervise::{self, Supervisor};
 use crate::units::Millis;
@@ -325,8 +326,7 @@ impl AgentLoop {
         let wall = jiff::Timestamp::now();
         let facts = self.cluster.node();
         self.evaluator.mute(facts.mutes.checks(wall));
-        let devices = facts.offer.as_deref().map(crate::cluster::node::devices);
-        let jobs = self.jobs.current(devices.as_ref(), self.tcp);
+        let jobs = self.jobs.current(facts.offer.as_deref(), self.tcp);
         self.evaluator.jobs = jobs;
         self.evaluator.set_offer(facts.offer.clone());
         let full_window = self.full_window;
@@ -355,12 +355,12 @@ impl AgentLoop {
         match wake {
             Wake::KernelLog(update) => self.handle_kernel_log(update),
             Wake::Jobs(update) => self.jobs.update(update),
-            Wake::Netdev(name) => self.sampler.netdev_changed(&name),
+            Wake::Link(LinkEvent::Link(name)) => self.sampler.netdev_changed(&name),
             // Statistics are read at their own pace: shares of time need samples that lie well apart.
-            Wake::Dcb => self.sampler.wake(&["dcb"]),
+            Wake::Link(LinkEvent::DcbChanged(_)) => self.sampler.wake(&["dcb"]),
             Wake::Devices => self.sampler.wake(&["devices"]),
             // All that the lost events could have reported.
-            Wake::Lost => self.sampler.wake(&["devices", "link", "netdev"]),
+            Wake::Link(LinkEvent::Lost) => self.sampler.wake(&["devices", "link", "netdev"]),
         }
     }
 

@@ -17,7 +17,8 @@ use std::time::Duration;
 const FILE: &str = "memory.json";
 /// `selvage accept` puts it there: what is remembered to be better is to be forgotten.
 const ACCEPT: &str = "accept";
-const VERSION: u32 = 1;
+/// Of the state files.
+pub(crate) const VERSION: u32 = 1;
 /// How soon a write that failed is tried again, and `selvage accept` is looked for.
 const RETRY: Duration = Duration::from_secs(10);
 /// Longest state file read.
@@ -121,25 +122,14 @@ impl StateDir {
         if self.file(ACCEPT).is_some_and(|file| file.exists()) {
             saved.memory.remembered.forget();
         }
-        match saved.version {
-            VERSION => saved,
-            0 => Saved::default(),
-            version => {
-                tracing::warn!(
-                    file = FILE,
-                    version,
-                    "state file of another version ignored"
-                );
-                Saved::default()
-            }
-        }
+        saved
     }
 
-    /// Reads a JSON file of the directory; `None` if it is missing or damaged (logged).
+    /// Reads a JSON file of the directory; `None` if it is missing, damaged or of another version
+    /// (logged).
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let path = self.file(name)?;
-        let read = read_regular(&path, MAX).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
-        match read {
+        match read_regular(&path, MAX).and_then(|bytes| parse(&bytes)) {
             Ok(value) => Some(value),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -165,6 +155,18 @@ impl StateDir {
             }
             _ => Err(error),
         })
+    }
+}
+
+#[derive(Deserialize)]
+struct FileVersion {
+    version: u32,
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    match serde_json::from_slice::<FileVersion>(bytes)?.version {
+        VERSION => Ok(serde_json::from_slice(bytes)?),
+        version => Err(io::Error::other(format!("it is of version {version}"))),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Events that wake the agent, and the threads that wait for them.
 
 use crate::kernel_log;
-use crate::source::netlink::{NetlinkError, monitor, route};
+use crate::source::netlink::route::{self, LinkEvent};
+use crate::source::netlink::{NetlinkError, monitor};
 use crate::supervise::{self, Supervisor};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -22,14 +23,10 @@ pub enum Wake {
     KernelLog(kernel_log::Update),
     /// News of this node's jobs.
     Jobs(crate::jobs::JobUpdate),
-    /// A network device changed, by name.
-    Netdev(String),
-    /// DCB settings of an interface changed.
-    Dcb,
+    /// A network device or its DCB settings changed.
+    Link(LinkEvent),
     /// RDMA devices came or went.
     Devices,
-    /// Events were lost: everything is to be read again.
-    Lost,
 }
 
 impl From<kernel_log::Update> for Wake {
@@ -63,17 +60,16 @@ pub(super) fn spawn(supervisor: &Supervisor, tx: &mpsc::Sender<Wake>, rdma_netli
 /// First and longest wait before a subscription that failed is made again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What happened next on a subscription, which begins with `monitor`; one that failed is made again.
+/// What happened next on a subscription, which is made where there is none, and again if it failed.
 fn events<M>(
-    monitor: M,
+    mut monitor: Option<M>,
     open: fn() -> Result<M, NetlinkError>,
     wait: fn(&mut M) -> Result<Vec<Wake>, NetlinkError>,
 ) -> impl FnMut() -> Result<Vec<Wake>, NetlinkError> {
-    let mut subscribed = Some(monitor);
     move || {
-        let mut monitor = subscribed.take().map_or_else(open, Ok)?;
-        let wakes = wait(&mut monitor)?;
-        subscribed = Some(monitor);
+        let mut subscribed = monitor.take().map_or_else(open, Ok)?;
+        let wakes = wait(&mut subscribed)?;
+        monitor = Some(subscribed);
         Ok(wakes)
     }
 }
@@ -103,7 +99,10 @@ fn forward(
                 wakes
             }
             Err(error) => {
-                tracing::warn!(%error, subscription, "netlink subscription failed; reading everything again");
+                // Once for as long as it fails.
+                if again == AGAIN.0 {
+                    tracing::warn!(%error, subscription, "netlink subscription failed; falling back to polling");
+                }
                 pause(again);
                 again = (again * 2).min(AGAIN.1);
                 vec![lost()]
@@ -112,37 +111,13 @@ fn forward(
     }
 }
 
-impl From<route::LinkEvent> for Wake {
-    fn from(event: route::LinkEvent) -> Self {
-        match event {
-            route::LinkEvent::Link(name) => Wake::Netdev(name),
-            route::LinkEvent::DcbChanged(_) => Wake::Dcb,
-            route::LinkEvent::Lost => Wake::Lost,
-        }
-    }
-}
-
 fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    let mut warned = false;
-    let monitor = loop {
-        beat();
-        match route::subscribe() {
-            Ok(monitor) => break monitor,
-            Err(_) if tx.is_closed() => return,
-            Err(error) if !warned => {
-                tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
-                warned = true;
-            }
-            Err(_) => {}
-        }
-        std::thread::sleep(AGAIN.1);
-    };
-    let events = events(monitor, route::subscribe, |socket| {
+    let events = events(None, route::subscribe, |socket| {
         let events = route::events(socket, WAIT)?.into_iter();
-        Ok(events.map(Wake::from).collect())
+        Ok(events.map(Wake::Link).collect())
     });
-    let sleep = std::thread::sleep;
-    forward(tx, "rtnetlink", || Wake::Lost, events, beat, sleep);
+    let (lost, sleep) = (|| Wake::Link(LinkEvent::Lost), std::thread::sleep);
+    forward(tx, "rtnetlink", lost, events, beat, sleep);
 }
 
 fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
@@ -158,7 +133,7 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
             tracing::info!("no RDMA event monitor before Linux 6.12; devices are polled");
             return;
         }
-        let events = events(monitor, monitor::subscribe, |socket| {
+        let events = events(Some(monitor), monitor::subscribe, |socket| {
             let changed = monitor::changed(socket, WAIT)?;
             Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
         });
@@ -180,7 +155,10 @@ mod tests {
             first
         });
         std::thread::spawn(move || watch_links(&tx, || ()));
-        assert!(matches!(thread.join().unwrap(), Some(Wake::Lost)));
+        assert!(matches!(
+            thread.join().unwrap(),
+            Some(Wake::Link(LinkEvent::Lost))
+        ));
     }
 
     #[test]
@@ -196,7 +174,7 @@ mod tests {
                 _ => Err(NetlinkError::NotSupported),
             }
         };
-        let failing = events(false, open, |opened| match opened {
+        let failing = events(Some(false), open, |opened| match opened {
             true => Ok(Vec::new()),
             false => Err(NetlinkError::NotSupported),
         });
@@ -211,7 +189,7 @@ mod tests {
         let beat = std::cell::RefCell::new(beat);
         let beat = || (beat.borrow_mut())();
         let pause = |wait: Duration| pauses.borrow_mut().push(wait.as_secs());
-        forward(&tx, "test", || Wake::Lost, failing, beat, pause);
+        forward(&tx, "test", || Wake::Devices, failing, beat, pause);
         assert_eq!(*pauses.borrow(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     }
 }

@@ -12,7 +12,7 @@ use crate::observe::netdev::NetdevFacts;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Stamped;
-use crate::observe::snapshot::{NetnsMode, Snapshot};
+use crate::observe::snapshot::Snapshot;
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ impl<'a> Context<'a> {
 
     /// Whether pods may hold RDMA devices: each belongs to one network namespace.
     pub fn pods_hold_devices(&self) -> bool {
-        self.snapshot.netns_mode == Some(NetnsMode::Exclusive)
+        self.snapshot.netns_exclusive == Some(true)
     }
 
     /// Whether fewer rails than the machine has, or had, show no fault: the operator says how many or

@@ -242,7 +242,7 @@ fn planned_absence(
 fn all_rails_left(context: &Context<'_>, seen: &DeviceHistory) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
-    let went = |of: &DeviceHistory| of.missed > 0 || of.appeared >= seen.gone_since;
+    let went = |of: &DeviceHistory| of.missed > 0 || of.appeared.last() >= seen.gone_since.as_ref();
     let rails: Vec<bool> = rails.map(|(_, of)| went(of)).collect();
     rails.len() >= 2 && !rails.contains(&false)
 }

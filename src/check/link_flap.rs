@@ -2,7 +2,8 @@
 
 use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
 use crate::observe::track::Window;
-use crate::units::{Millis, span_text};
+use crate::units::{DeviceKey, Millis, span_text};
+use std::time::Duration;
 
 check!(link_flap, run);
 
@@ -50,24 +51,20 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_flap;
     // A link that trains is not faulty: since the boot, or since its device appeared, each time.
     let grace = context.policy.link_state.training_grace.0;
-    let device = context.history.devices.get(&port.key.device);
-    let appeared = device
-        .into_iter()
-        .flat_map(|seen| seen.appeared_before.iter().chain(&seen.appeared));
-    let began: Vec<Millis> = appeared.copied().chain([Millis(0)]).collect();
+    let appeared = appearances(context, &port.key.device);
     let trains = |at: Millis| {
-        began
-            .iter()
-            .any(|began| at >= *began && at.since(*began) < grace)
+        let mut began = appeared.iter().chain(&[Millis(0)]);
+        began.any(|began| at >= *began && at.since(*began) < grace)
     };
     let flaps = |limit: Limit| {
         let window = Window::last(limit.within.0, context.now);
         let edges = context.history.edges_within(&port.key, window, trains);
         // A fall that has not ended yet counts.
-        match port.is_active() {
+        let falls = match port.is_active() {
             true => edges / 2,
             false => edges.div_ceil(2),
-        }
+        };
+        falls.max(returns(context, port, limit.within.0))
     };
     let (reason, limit) = match flaps(policy.failing) > policy.failing.more_than {
         true => ("LinkFlapping", policy.failing),
@@ -83,11 +80,39 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     Some(found.with("last_edge_seconds_ago", ago))
 }
 
+fn appearances<'a>(context: &'a Context<'_>, device: &DeviceKey) -> &'a [Millis] {
+    let seen = context.history.devices.get(device);
+    seen.map_or(&[], |seen| &seen.appeared)
+}
+
+/// How often a port's device came back, and its link with it. Other cards come back at the same time where
+/// the driver was reloaded, and pods that end give devices back.
+fn returns(context: &Context<'_>, port: &PortView<'_>, within: Duration) -> u64 {
+    if context.pods_hold_devices() {
+        return 0;
+    }
+    let own = &port.key.device;
+    let grace = context.policy.link_state.training_grace.0;
+    let is_alone = |at: &&Millis| {
+        let mut others = context.history.devices.iter();
+        !others.any(|(key, other)| {
+            !is_on_same_card(key, own) && other.appeared.iter().any(|near| near.apart(**at) < grace)
+        })
+    };
+    let times = appearances(context, own).iter();
+    let times = times.filter(|at| context.now.since(**at) <= within);
+    times.filter(is_alone).count() as u64
+}
+
+fn is_on_same_card(a: &DeviceKey, b: &DeviceKey) -> bool {
+    a.0.split('.').next() == b.0.split('.').next()
+}
+
 #[cfg(test)]
 mod tests {
     mod history;
 
-    use super::super::testing::{Node, key, tell};
+    use super::super::testing::{Node, key, nic, tell};
     use super::*;
     use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
@@ -156,13 +181,12 @@ mod tests {
         let want = ["mlx5_2/1 LinkFlapping Failing Verdict"];
         assert_eq!(node.told(&CHECK), want);
         let device = node.history.devices.get_mut(&key(2).device).unwrap();
-        device.appeared = Some(node.now);
+        device.appeared.push(node.now);
         // What fell while it trained is excused for good, also by what comes later.
         with_carrier_changes(&mut node, 2, 131);
         node.tick(10);
         let device = node.history.devices.get_mut(&key(2).device).unwrap();
-        device.appeared_before = vec![device.appeared.unwrap()];
-        device.appeared = Some(node.now);
+        device.appeared.push(node.now);
         assert_eq!(node.run(&CHECK)[0].evidence["flaps"], 5);
         for seconds in [1, 200, 1000] {
             node.tick(seconds);
@@ -170,6 +194,46 @@ mod tests {
         }
         node.tick(2500);
         assert_eq!(node.told(&CHECK), [""; 0]);
+    }
+
+    #[test]
+    fn a_device_that_comes_back_again_and_again() {
+        type Bend = fn(&mut Node);
+        let cases: [(u64, Bend, Option<&str>); 6] = [
+            (2, |_| (), None),
+            (3, |_| (), Some("mlx5_2/1 LinkUnstable Degraded Verdict")),
+            (5, |_| (), Some("mlx5_2/1 LinkFlapping Failing Verdict")),
+            // The other function of its card goes with it.
+            (
+                5,
+                |node| {
+                    let seen = node.history.devices[&key(2).device].clone();
+                    let other = DeviceKey(nic(2).replace(".0", ".1"));
+                    node.history.devices.insert(other, seen);
+                },
+                Some("mlx5_2/1 LinkFlapping Failing Verdict"),
+            ),
+            // With another card: the driver is reloaded.
+            (5, |node| appear(node, 3), None),
+            // A pod had it.
+            (5, |node| node.snapshot.netns_exclusive = Some(true), None),
+        ];
+        for (times, bend, want) in cases {
+            let mut node = Node::roce();
+            for _ in 0..times {
+                node.tick(100);
+                appear(&mut node, 2);
+                bend(&mut node);
+            }
+            node.now = node.now.plus(Duration::from_secs(50));
+            let got = node.run(&CHECK).first().map(tell);
+            assert_eq!(got.as_deref(), want, "{times}");
+        }
+    }
+
+    fn appear(node: &mut Node, i: usize) {
+        let device = node.history.devices.get_mut(&key(i).device).unwrap();
+        device.appeared.push(node.now);
     }
 
     #[test]

@@ -206,8 +206,8 @@ fn what_is_wrong(
 /// When a port could begin to train: its device appeared after the agent's start, or the node booted.
 pub(super) fn trains_since(context: &Context<'_>, port: &PortView<'_>) -> Millis {
     let device = context.history.devices.get(&port.key.device);
-    let appeared = device.and_then(|device| device.appeared);
-    appeared.unwrap_or(Millis(0))
+    let appeared = device.and_then(|device| device.appeared.last());
+    appeared.copied().unwrap_or(Millis(0))
 }
 
 /// Whether the link may still be training: it was not up yet, or only for moments, shortly after the

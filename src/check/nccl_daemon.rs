@@ -3,7 +3,8 @@
 //! TCP, and its own log seldom says why. A statement about the pod, never about the node.
 
 use super::{nccl_pods::wants_sockets, profile::GpuDirectTcp};
-use crate::observe::pod::{ContainerState, NodeDevices, PodContainer, PodFacts};
+use crate::observe::node_resources::NodeResources;
+use crate::observe::pod::{ContainerState, PodContainer, PodFacts};
 
 /// Reason of a pod without the daemon.
 pub const MISSING: &str = "TcpxoDaemonMissing";
@@ -35,7 +36,7 @@ pub struct DaemonTrouble {
 pub fn daemon_trouble(
     pod: &PodFacts,
     tcp: GpuDirectTcp,
-    node: Option<&NodeDevices>,
+    node: Option<&NodeResources>,
     another: bool,
 ) -> Option<DaemonTrouble> {
     if pod.finished || pod.gang == Some(false) {
@@ -51,7 +52,7 @@ pub fn daemon_trouble(
     let name = tcp.name;
     let mut daemons = pod.containers.iter().filter(|(_, of)| of.tcp_daemon);
     let Some((container, daemon)) = daemons.next() else {
-        let all = node.is_some_and(|node| node.gpus > 0 && gpus >= node.gpus);
+        let all = node.is_some_and(|node| (1..=gpus).contains(&node.gpus()));
         return (pod.gang == Some(true) && all && !another).then(|| missing(subject, tcp, gpus));
     };
     let runs = |container: &PodContainer| container.state == Some(ContainerState::Running);
@@ -157,10 +158,7 @@ mod tests {
     }
 
     fn judged(pod: &PodFacts) -> Option<DaemonTrouble> {
-        let node = NodeDevices {
-            gpus: 8,
-            ..NodeDevices::default()
-        };
+        let node = NodeResources::allocatable(&[("nvidia.com/gpu", 8)]);
         daemon_trouble(pod, tcp("a3-megagpu-8g"), Some(&node), false)
     }
 
@@ -221,11 +219,8 @@ mod tests {
     fn what_is_not_known_is_not_missed() {
         let mut pod = worker();
         pod.containers.remove("tcpxo-daemon");
-        let node = |gpus| NodeDevices {
-            gpus,
-            ..NodeDevices::default()
-        };
-        let judge = |node: Option<&NodeDevices>, another| {
+        let node = |gpus| NodeResources::allocatable(&[("nvidia.com/gpu", gpus)]);
+        let judge = |node: Option<&NodeResources>, another| {
             daemon_trouble(&pod, tcp("a3-highgpu-8g"), node, another)
         };
         assert_eq!(judge(None, false), None);

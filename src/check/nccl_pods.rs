@@ -3,7 +3,8 @@
 //! about the node.
 
 use super::{preflight::nccl_list::is_on, profile::MOST_NICS};
-use crate::observe::pod::{NodeDevices, PodContainer, PodFacts};
+use crate::observe::node_resources::NodeResources;
+use crate::observe::pod::{PodContainer, PodFacts};
 use std::collections::BTreeMap;
 
 /// Reason code of the finding and the Event.
@@ -32,7 +33,7 @@ pub struct NoRdma {
 /// device, or whose offer is unknown; pods that reach devices otherwise (privileged, the host's
 /// network, resource claims, resources of unknown kind, another container that requests some); pods
 /// configured to use sockets; and pods that have ended.
-pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<NoRdma> {
+pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeResources>) -> Option<NoRdma> {
     let node = node?;
     if pod.gang != Some(true) || pod.finished || pod.host_network {
         return None;
@@ -51,11 +52,10 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     }
     let containers: Vec<String> = with_gpus().map(|(name, _)| name.clone()).collect();
     // The most plentiful resource is the one that other pods of the fleet request.
-    let offers = node.rdma.iter().filter(|(_, count)| **count > 0);
-    let (resource, offered) = offers.max_by_key(|(_, count)| **count)?;
-    let share = share(gpus, node.gpus, *offered);
+    let (resource, offered) = node.rdma().max_by_key(|(_, count)| *count)?;
+    let share = share(gpus, node.gpus(), offered);
     let subject = format!("{}/{}", pod.namespace, pod.name);
-    let others = match node.rdma.len() {
+    let others = match node.rdma().count() {
         0 | 1 => String::new(),
         more => format!(" (one of {more} kinds of RDMA devices here)"),
     };
@@ -115,14 +115,9 @@ mod tests {
         }
     }
 
-    fn node(rdma: &[(&str, u64)]) -> NodeDevices {
-        let rdma = rdma
-            .iter()
-            .map(|(name, count)| ((*name).to_string(), *count));
-        NodeDevices {
-            gpus: 8,
-            rdma: rdma.collect(),
-        }
+    fn node(rdma: &[(&str, u64)]) -> NodeResources {
+        let offers = rdma.iter().chain(&[("nvidia.com/gpu", 8)]);
+        NodeResources::allocatable(offers)
     }
 
     #[test]

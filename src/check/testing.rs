@@ -87,12 +87,10 @@ pub fn link(gbps: u64, lanes: u32) -> LinkFacts {
         rate: Reading::Value(LinkRate {
             rate: BitsPerSec::from_gbps(gbps),
             lanes: Some(lanes),
-            speed: Some("NDR".into()),
         }),
         lid: Some(1),
         sm_lid: Some(2),
         pkey: Some(0xffff),
-        via: Via::Sysfs,
     }
 }
 

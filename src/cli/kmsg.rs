@@ -63,7 +63,7 @@ fn decode(
             return Ok(());
         }
     };
-    let mut assembler = Assembler::new(false);
+    let mut assembler = Assembler::default();
     let mut explained = BTreeSet::new();
     let mut line = Vec::new();
     // Events go through memory so that a closed output is noticed at the next event.

@@ -80,20 +80,22 @@ pub struct ApiError {
 pub type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
-    pub(crate) fn other(what: &'static str, message: impl ToString) -> Self {
+    pub(crate) fn new(what: &'static str, kind: ErrorKind, message: impl ToString) -> Self {
+        let message = cut(message.to_string(), MESSAGE_MAX);
         ApiError {
             what,
-            kind: ErrorKind::Other,
-            message: cut(message.to_string(), MESSAGE_MAX),
+            kind,
+            message,
         }
     }
 
+    pub(crate) fn other(what: &'static str, message: impl ToString) -> Self {
+        ApiError::new(what, ErrorKind::Other, message)
+    }
+
     fn of_status(what: &'static str, status: &Status) -> Self {
-        ApiError {
-            what,
-            kind: ErrorKind::of(status),
-            message: cut(format!("{} {}", status.code, status.message), MESSAGE_MAX),
-        }
+        let message = format!("{} {}", status.code, status.message);
+        ApiError::new(what, ErrorKind::of(status), message)
     }
 
     /// The error of a request.
@@ -117,11 +119,8 @@ impl ApiError {
     }
 
     pub(super) fn timeout(what: &'static str, deadline: Duration) -> Self {
-        ApiError {
-            what,
-            kind: ErrorKind::Timeout,
-            message: format!("no answer within {} s", deadline.as_secs_f64()),
-        }
+        let message = format!("no answer within {} s", deadline.as_secs_f64());
+        ApiError::new(what, ErrorKind::Timeout, message)
     }
 
     /// Whether the object has changed since it was read.

@@ -4,7 +4,7 @@
 use super::names::{CONDITION, FIELD_MANAGER};
 use super::settings::ClusterSettings;
 use crate::observe::node_resources::{NodeResources, Offered};
-use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
+use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -139,20 +139,6 @@ impl NodeView {
 /// Most resources of a node that are kept: operators choose their names.
 const RESOURCES: usize = 64;
 
-/// The devices that pods may request.
-pub fn devices(offer: &NodeResources) -> NodeDevices {
-    let mut devices = NodeDevices::default();
-    for (name, offered) in &offer.resources {
-        let count = offered.allocatable.unwrap_or(0);
-        if is_gpu_resource(name) {
-            devices.gpus = devices.gpus.saturating_add(count);
-        } else if count > 0 {
-            devices.rdma.insert(name.clone(), count);
-        }
-    }
-    devices
-}
-
 /// The label that the cloud's controller sets.
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
@@ -278,22 +264,20 @@ mod tests {
         let devices = |allocatable: Value| {
             let node = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"allocatable": allocatable}});
             let view = NodeView::of(&serde_json::from_value(node).unwrap());
-            view.offer.as_deref().map(super::devices)
+            let offer = view.offer?;
+            let rdma = offer.rdma().map(|(name, count)| (name.clone(), count));
+            Some((offer.gpus(), rdma.collect::<Vec<_>>()))
         };
         let told = devices(json!({
             "cpu": "96", "nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32",
             "rdma/hca_shared_devices_a": "1k", "rdma/gone": "0", "rdma/odd": {}, "hugepages-2Mi": "0",
         }));
         let rdma = [
-            ("rdma/hca_shared_devices_a", 1000),
-            ("vpc.amazonaws.com/efa", 32),
+            ("rdma/hca_shared_devices_a".to_string(), 1000),
+            ("vpc.amazonaws.com/efa".to_string(), 32),
         ];
-        let want = NodeDevices {
-            gpus: 8,
-            rdma: rdma.map(|(name, count)| (name.to_string(), count)).into(),
-        };
-        assert_eq!(told, Some(want));
-        assert_eq!(devices(json!({})), Some(NodeDevices::default()));
+        assert_eq!(told, Some((8, rdma.into())));
+        assert_eq!(devices(json!({})), Some((0, Vec::new())));
         let node = json!({
             "metadata": {"name": "a", "labels": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
             "spec": {},

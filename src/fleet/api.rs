@@ -81,11 +81,9 @@ impl FleetApi {
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
         let mut pods = found.items.into_iter();
         let pod = pods.find(|pod| phase(pod).as_deref() == Some("Running"));
-        let pod = pod.ok_or_else(|| ApiError {
-            what: "find the agent's pod",
-            kind: ErrorKind::NotFound,
-            message: format!("no agent runs on {node:?}, by the pods of namespace {namespace:?}"),
-        })?;
+        let none = || format!("no agent runs on {node:?}, by the pods of namespace {namespace:?}");
+        let pod =
+            pod.ok_or_else(|| ApiError::new("find the agent's pod", ErrorKind::NotFound, none()))?;
         let form = style.map_or(String::new(), |style| format!("?{}", style.query()));
         let pod = address(&pod);
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/proxy/report{form}");

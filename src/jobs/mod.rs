@@ -19,7 +19,8 @@ use crate::cluster::EventSender;
 use crate::cluster::pods::{Health, PodTable};
 use crate::config::Config;
 use crate::host::Host;
-use crate::observe::pod::{NodeDevices, PodFacts};
+use crate::observe::node_resources::NodeResources;
+use crate::observe::pod::PodFacts;
 use crate::sampler::{Followed, Sampler};
 use crate::state::{Saver, StateDir};
 use crate::supervise::{self, Supervisor};
@@ -110,26 +111,26 @@ impl NodeJobs {
         }
     }
 
-    /// The jobs now. `devices`: what the node offers to pods; `tcp`: the daemon that jobs need on this
+    /// The jobs now. `offer`: what the node offers to pods; `tcp`: the daemon that jobs need on this
     /// kind of machine, if any.
     pub fn current(
         &mut self,
-        devices: Option<&NodeDevices>,
+        offer: Option<&NodeResources>,
         tcp: Option<GpuDirectTcp>,
     ) -> Arc<Jobs> {
         // As the device plugins count them: parts of a GPU (MIG) can be ranks of their own.
-        let gpus = devices.map_or(0, |devices| devices.gpus);
+        let gpus = offer.map_or(0, NodeResources::gpus);
         let gpus = u32::try_from(gpus).unwrap_or(0);
         self.node_gpus.store(gpus, Ordering::Relaxed);
         let table = Arc::clone(&self.pods.borrow());
-        let no_rdma = (table.by_uid.values()).filter_map(|pod| gpus_without_rdma(pod, devices));
+        let no_rdma = (table.by_uid.values()).filter_map(|pod| gpus_without_rdma(pod, offer));
         let running = || table.by_uid.values().filter(|pod| !pod.finished);
         let daemon = |pod: &PodFacts| pod.containers.values().any(|of| of.tcp_daemon);
         let with_daemon = running().filter(|pod| daemon(pod)).count();
         let trouble = |tcp| {
             // A pod without a daemon can only be served by another pod's.
             let troubles =
-                running().filter_map(|pod| daemon_trouble(pod, tcp, devices, with_daemon > 0));
+                running().filter_map(|pod| daemon_trouble(pod, tcp, offer, with_daemon > 0));
             troubles.collect::<Vec<DaemonTrouble>>()
         };
         // What a watcher that hangs saw last may have ended since.

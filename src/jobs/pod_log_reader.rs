@@ -15,7 +15,7 @@ use crate::observe::pod::ContainerKey;
 use crate::observe::reading::Reading;
 use crate::sampler::Followed;
 use crate::source::pod_logs::{Follower, LogMarks, Options, PollStats};
-use crate::state::{Saver, StateDir};
+use crate::state::{Saver, StateDir, VERSION};
 use crate::supervise;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
@@ -334,7 +334,6 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
 /// State kept over a restart of the agent: how far logs were read, and the verdicts so far. The lines that
 /// NCCL prints at its start may be rotated away by then.
 const FILE: &str = "jobs.json";
-const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct SavedJobs {
@@ -347,14 +346,6 @@ struct SavedJobs {
 /// Restores the registry; returns the follower's place.
 fn load(state: &StateDir, registry: &mut Registry) -> Option<LogMarks> {
     let saved: SavedJobs = state.read(FILE)?;
-    if saved.version != VERSION {
-        tracing::warn!(
-            file = FILE,
-            version = saved.version,
-            "state file of another version ignored"
-        );
-        return None;
-    }
     registry.restore(saved.verdicts, saved.outcomes);
     Some(saved.read)
 }

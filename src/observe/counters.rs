@@ -89,34 +89,23 @@ pub fn counted(value: u64) -> Reading<u64> {
     }
 }
 
-/// PMA error files and their widths (drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR): name, bits.
-pub const PMA_SATURATING: &[(&str, u32)] = &[
-    ("symbol_error", 16),
-    ("link_error_recovery", 8),
-    ("link_downed", 8),
-    ("port_rcv_errors", 16),
-    ("port_rcv_remote_physical_errors", 16),
-    ("port_rcv_switch_relay_errors", 16),
-    ("port_xmit_discards", 16),
-    ("port_xmit_constraint_errors", 8),
-    ("port_rcv_constraint_errors", 8),
-    ("local_link_integrity_errors", 4),
-    ("excessive_buffer_overrun_errors", 4),
-    ("VL15_dropped", 16),
-    ("port_xmit_wait", 32),
-];
-
 /// PMA files in 4-byte words.
 pub const PMA_WORDS: &[&str] = &["port_xmit_data", "port_rcv_data"];
 
-/// Kind of a PMA counter by file name. Unknown names are taken as wide.
+/// Kind of a PMA counter by file name, with the widths of PORT_PMA_ATTR (drivers/infiniband/core/sysfs.c).
+/// Unknown names are taken as wide.
 pub fn pma_kind(name: &str) -> CounterKind {
-    match PMA_SATURATING.iter().find(|(known, _)| *known == name) {
-        Some((_, bits)) => CounterKind::Saturating {
-            max: (1u64 << bits) - 1,
-        },
-        None => CounterKind::Wide,
-    }
+    let bits = match name {
+        "local_link_integrity_errors" | "excessive_buffer_overrun_errors" => 4,
+        "link_error_recovery" | "link_downed" => 8,
+        "port_xmit_constraint_errors" | "port_rcv_constraint_errors" => 8,
+        "symbol_error" | "port_rcv_errors" | "port_rcv_remote_physical_errors" => 16,
+        "port_rcv_switch_relay_errors" | "port_xmit_discards" | "VL15_dropped" => 16,
+        "port_xmit_wait" => 32,
+        _ => return CounterKind::Wide,
+    };
+    let max = (1u64 << bits) - 1;
+    CounterKind::Saturating { max }
 }
 
 /// Kind of a hardware counter by driver and name.

@@ -33,7 +33,7 @@ pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
 /// devices come and go with pods.
 const MAX_DEVICES: usize = 512;
 
-/// Earlier appearances of a device that are kept.
+/// Appearances of a device that are kept.
 const MAX_APPEARANCES: usize = 16;
 
 /// How long a missing device or GPU may still come back: longer than resets and driver reloads take.
@@ -157,10 +157,8 @@ impl LastChange {
 /// A device seen this boot.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceHistory {
-    /// When it appeared, or came back, if that was after the first enumeration.
-    pub appeared: Option<Millis>,
-    /// When it came back before that, bounded.
-    pub appeared_before: Vec<Millis>,
+    /// When it appeared, and came back, after the first enumeration: the last of these times.
+    pub appeared: Vec<Millis>,
     /// Device name when it was last seen; renames keep the key.
     pub name: String,
     /// Port numbers that the device had when last seen.
@@ -305,31 +303,25 @@ impl History {
         }
         for device in devices.value.iter() {
             let before = self.devices.get(&device.key);
-            let mut appeared_before: Vec<Millis> =
-                before.map_or_else(Vec::new, |seen| seen.appeared_before.clone());
-            let appeared = match before {
-                Some(seen) if seen.missed <= 1 => seen.appeared,
-                _ => {
-                    appeared_before.extend(before.and_then(|seen| seen.appeared));
-                    let over = appeared_before.len().saturating_sub(MAX_APPEARANCES);
-                    appeared_before.drain(..over);
-                    // Its links begin again, too.
-                    for port in &device.ports {
-                        if let Some(port) = self.ports.get_mut(&device.port_key(port.number)) {
-                            (port.state, port.longest_up) = (None, Duration::ZERO);
-                            port.counters.rebase();
-                            (port.polled_downs, port.counted_ahead) = (0, None);
-                            port.rise_counted = false;
-                        }
+            let mut appeared = before.map_or_else(Vec::new, |seen| seen.appeared.clone());
+            if before.is_none_or(|seen| seen.missed > 1) {
+                appeared.extend((!first).then_some(devices.at));
+                let over = appeared.len().saturating_sub(MAX_APPEARANCES);
+                appeared.drain(..over);
+                // Its links begin again, too.
+                for port in &device.ports {
+                    if let Some(port) = self.ports.get_mut(&device.port_key(port.number)) {
+                        (port.state, port.longest_up) = (None, Duration::ZERO);
+                        port.counters.rebase();
+                        (port.polled_downs, port.counted_ahead) = (0, None);
+                        port.rise_counted = false;
                     }
-                    (!first).then_some(devices.at)
                 }
-            };
+            }
             self.devices.insert(
                 device.key.clone(),
                 DeviceHistory {
                     appeared,
-                    appeared_before,
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     main_function: device.function.is_whole(),

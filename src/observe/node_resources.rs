@@ -1,5 +1,6 @@
 //! What the Node object promises to pods, and what kind of machine it calls itself.
 
+use super::pod::is_gpu_resource;
 use std::collections::BTreeMap;
 
 /// The Node as the API server has it, as far as promises go.
@@ -34,6 +35,22 @@ impl Offered {
 }
 
 impl NodeResources {
+    /// A node with these resources.
+    #[cfg(test)]
+    pub fn allocatable<'a>(of: impl IntoIterator<Item = &'a (&'a str, u64)>) -> Self {
+        let offered = |allocatable| Offered {
+            allocatable: Some(allocatable),
+            ..Offered::default()
+        };
+        let resources = of
+            .into_iter()
+            .map(|(name, count)| (name.to_string(), offered(*count)));
+        NodeResources {
+            resources: resources.collect(),
+            ..NodeResources::default()
+        }
+    }
+
     /// The same with what each resource had before. The kubelet leaves the name of a resource whose
     /// plugin went away on the Node, with nothing in it: by that alone a plugin that died is not to
     /// be told from one that was replaced long ago. A name that the Node has no more is forgotten.
@@ -44,6 +61,26 @@ impl NodeResources {
             offered.had = offered.size();
         }
         self
+    }
+
+    /// GPUs that pods may request, of any vendor.
+    pub fn gpus(&self) -> u64 {
+        let gpus = self
+            .resources
+            .iter()
+            .filter(|(name, _)| is_gpu_resource(name));
+        let counts = gpus.filter_map(|(_, offered)| offered.allocatable);
+        counts.fold(0, u64::saturating_add)
+    }
+
+    /// RDMA devices that pods may request, or slots of them, by resource name; none with the count zero.
+    pub fn rdma(&self) -> impl Iterator<Item = (&String, u64)> {
+        let others = self
+            .resources
+            .iter()
+            .filter(|(name, _)| !is_gpu_resource(name));
+        let counts = others.map(|(name, offered)| (name, offered.allocatable.unwrap_or(0)));
+        counts.filter(|(_, count)| *count > 0)
     }
 }
 

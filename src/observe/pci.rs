@@ -48,8 +48,6 @@ impl PciFacts {
 /// SR-IOV of one physical network function (`sriov_totalvfs`, `sriov_numvfs`, `virtfnN`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SriovFacts {
-    /// `vendor:device`, lower-case hex.
-    pub id: String,
     /// Virtual functions that there can be.
     pub total: u32,
     /// Virtual functions that there are.

@@ -124,15 +124,6 @@ pub enum ContainerState {
     Ended(String),
 }
 
-/// What a node offers to pods (`status.allocatable`), as its device plugins registered it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeDevices {
-    /// GPUs, of any vendor.
-    pub gpus: u64,
-    /// RDMA devices, or slots of them, by resource name; none with the count zero.
-    pub rdma: BTreeMap<String, u64>,
-}
-
 /// Whether an extended resource is counted in GPUs or parts of GPUs: `nvidia.com/gpu`,
 /// `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`, `amd.com/gpu`, `amd.com/cpx_nps4`,
 /// `volcano.sh/vgpu-number`. Shares of memory or cores (`nvidia.com/gpumem`, `aliyun.com/gpu-mem`)

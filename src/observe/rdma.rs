@@ -234,8 +234,6 @@ pub struct LinkFacts {
     /// First entry of an InfiniBand port's P_Key table, the one that queue pairs use by default: the
     /// top bit says full member, 0 is empty.
     pub pkey: Option<u16>,
-    /// Where `state` came from.
-    pub via: Via,
 }
 
 /// Speed and width of a link. Text in sysfs: `400 Gb/sec (4X NDR)`.
@@ -245,8 +243,6 @@ pub struct LinkRate {
     pub rate: BitsPerSec,
     /// Number of lanes, from `(4X …)`.
     pub lanes: Option<u32>,
-    /// Speed name, such as `NDR`.
-    pub speed: Option<String>,
 }
 
 /// What mlx5 prints for Ethernet speeds that it has no name for, and of a RoCE port that is down
@@ -266,15 +262,6 @@ pub fn true_rate(
         return Some(told);
     }
     netdev_mbps.map(|mbps| BitsPerSec(mbps.saturating_mul(1_000_000)))
-}
-
-/// Which way a fact was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Via {
-    /// From RDMA netlink (NLDEV).
-    Netlink,
-    /// From files under /sys.
-    Sysfs,
 }
 
 /// GID table of a port: filled slots only.

@@ -55,9 +55,9 @@ pub struct Snapshot {
     pub pci: Option<Arc<Stamped<PciFacts>>>,
     /// Drivers and modules of the GPUDirect path.
     pub gpudirect: Option<Arc<Stamped<GpuDirectFacts>>>,
-    /// RDMA network-namespace mode, where the kernel told: in `exclusive` mode devices that were
-    /// given to pods are not visible from here, and are not lost.
-    pub netns_mode: Option<NetnsMode>,
+    /// Whether an RDMA device belongs to one network namespace, where the kernel told: then devices
+    /// that were given to pods are not visible from here, and are not lost.
+    pub netns_exclusive: Option<bool>,
     /// Health of each source, by source and subject (`link/0000:19:00.0`).
     pub sources: BTreeMap<Arc<str>, SourceHealth>,
 }
@@ -146,15 +146,6 @@ impl Snapshot {
         let health = || self.health(source, subject);
         now.since(at) <= stale_after || health().is_none_or(|health| !health.fails())
     }
-}
-
-/// How RDMA devices relate to network namespaces (RDMA_NLDEV_SYS_ATTR_NETNS_MODE).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetnsMode {
-    /// Every network namespace sees every device.
-    Shared,
-    /// A device belongs to one network namespace.
-    Exclusive,
 }
 
 /// How one source's last read of one subject went.

@@ -2,7 +2,7 @@
 //! a series that appears with its first error has lost that error for `rate()`.
 
 use crate::data_files::embedded;
-use crate::observe::counters::{Counts, PMA_SATURATING, PortCounters};
+use crate::observe::counters::{CounterKind, Counts, PortCounters, pma_kind};
 use crate::observe::rdma::LinkLayer;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
 pub fn nonzero_errors(driver: &str, counters: &PortCounters) -> BTreeMap<String, u64> {
     let hw = hw_selection(driver);
     let is_error = |name: &str| hw.is_some_and(|hw| hw.errors.contains(&name));
-    let sticks = |name: &str| PMA_SATURATING.iter().any(|(known, _)| *known == name);
+    let sticks = |name: &str| matches!(pma_kind(name), CounterKind::Saturating { .. });
     let pma = counters.pma.iter().filter(|(name, _)| {
         sticks(name) && !matches!(name.as_str(), "port_xmit_wait" | "VL15_dropped")
     });

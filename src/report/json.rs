@@ -199,16 +199,16 @@ fn gds(report: &Report) -> impl Serialize {
 }
 
 fn modules(report: &Report) -> BTreeMap<&'static str, impl Serialize> {
-    let row = |name: &&'static str, module: Option<&Module>| {
+    let row = |name: &'static str, module: Option<&Module>| {
         let version = module.and_then(|module| module.version.clone());
         let loaded = module.is_some();
-        (*name, object! { loaded: loaded, version: version, })
+        (name, object! { loaded: loaded, version: version, })
     };
     // An unreadable list says nothing about any module.
     let loaded = port_view::modules(report).into_iter();
     let rows = loaded.flat_map(|loaded| {
-        let names = MODULES_OF_INTEREST.iter();
-        names.map(move |name| row(name, loaded.get(*name)))
+        let names = MODULES_OF_INTEREST.split(' ');
+        names.map(move |name| row(name, loaded.get(name)))
     });
     rows.collect()
 }

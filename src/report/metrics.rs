@@ -222,8 +222,8 @@ fn kernel_log(out: &mut Exposition, report: &Report) {
 
 fn gpudirect(out: &mut Exposition, report: &Report) {
     if let Some(modules) = port_view::modules(report) {
-        for name in MODULES_OF_INTEREST {
-            series! { out "selvage_kernel_module_loaded" [name] modules.contains_key(*name); }
+        for name in MODULES_OF_INTEREST.split(' ') {
+            series! { out "selvage_kernel_module_loaded" [name] modules.contains_key(name); }
         }
     }
     for path in Path::ALL {

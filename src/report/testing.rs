@@ -10,7 +10,7 @@ use crate::observe::history::ports_of;
 use crate::observe::lldp::{Advertisement, Neighbor};
 use crate::observe::pci::{AER_SEVERITIES, PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::{
-    LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
+    LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort,
 };
 use crate::observe::reading::{Reading, Stamped};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
@@ -228,12 +228,10 @@ pub fn link(state: PortState, phys: PhysState) -> Arc<Stamped<LinkFacts>> {
         rate: Reading::Value(LinkRate {
             rate: BitsPerSec::from_gbps(400),
             lanes: Some(4),
-            speed: Some("NDR".into()),
         }),
         lid: Some(0),
         sm_lid: None,
         pkey: None,
-        via: Via::Sysfs,
     })
 }
 

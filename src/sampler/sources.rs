@@ -253,12 +253,15 @@ fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
 }
 
 fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: bool) -> Sample {
-    let (mut netns_mode, mut is_listed) = (None, !netlink || !host.is_live());
+    let (mut netns_exclusive, mut is_listed) = (None, !netlink || !host.is_live());
     if netlink
         && host.is_live()
         && let Ok(mut client) = rdma::Client::open()
     {
-        netns_mode = client.system().ok().and_then(|system| system.netns_mode);
+        netns_exclusive = client
+            .system()
+            .ok()
+            .and_then(|system| system.netns_exclusive);
         if let (Reading::Value(devices), Ok(known)) = (&mut devices, client.devices()) {
             is_listed = true;
             for device in devices.iter_mut() {
@@ -277,7 +280,7 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
         _ => ended(&devices),
     };
     Sample::of(ended, move |snapshot, at| {
-        snapshot.netns_mode = netns_mode.or(snapshot.netns_mode);
+        snapshot.netns_exclusive = netns_exclusive.or(snapshot.netns_exclusive);
         let Reading::Value(mut devices) = devices else {
             return Changes::default();
         };
@@ -512,7 +515,7 @@ fn of_interface<T: PartialEq + Send + Sync + 'static>(
 fn dcb_reader(_: &Inventory<'_>, name: &str) -> Option<SourceReader> {
     let read = |host: &Host, name: &str| match host.is_live() {
         true => dcb::read(name),
-        false => replay::dcb(host, name),
+        false => replay::json(host, &replay::json_path("dcb", name)),
     };
     of_interface(name, read, |snapshot| &mut snapshot.dcb, PartialEq::eq)
 }

@@ -4,7 +4,7 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{
-    GVNIC_DRIVER, LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
+    GVNIC_DRIVER, LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort,
 };
 use crate::observe::reading::Reading;
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
@@ -95,12 +95,10 @@ pub fn read_link(host: &Host, device: &RdmaDevice) -> LinkFacts {
         rate: speed.map(|mbps| LinkRate {
             rate: BitsPerSec(mbps.saturating_mul(1_000_000)),
             lanes: None,
-            speed: None,
         }),
         lid: Some(0),
         sm_lid: None,
         pkey: None,
-        via: Via::Sysfs,
     }
 }
 

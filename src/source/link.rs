@@ -5,7 +5,7 @@
 //! state has changed and every N-th time; what RDMA netlink has given is not read here.
 
 use crate::host::Host;
-use crate::observe::rdma::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort, Via};
+use crate::observe::rdma::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort};
 use crate::observe::reading::Reading;
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::netlink::rdma::NlPort;
@@ -25,6 +25,8 @@ struct LinkPortReader {
     layer: LinkLayer,
     dir: tree::Directory,
     last: Option<LinkFacts>,
+    /// Whether RDMA netlink gave the state of the last read.
+    by_netlink: bool,
     /// Reads since the rate was read.
     rate_age: u32,
 }
@@ -38,6 +40,7 @@ impl LinkReader {
             layer: port.link_layer,
             dir: tree::Directory::new(port_dir(&device.name, port.number)),
             last: None,
+            by_netlink: false,
             rate_age: 0,
         };
         LinkReader {
@@ -61,23 +64,23 @@ impl LinkReader {
 impl LinkPortReader {
     fn read(&mut self, host: &Host, known: Option<&NlPort>, rate_every: u32) -> LinkFacts {
         self.dir.begin(host);
-        let (state, phys_state, via) = match known {
+        let (state, phys_state) = match known {
             Some(known) => (
                 Reading::Value(known.state),
                 Reading::Value(known.phys_state),
-                Via::Netlink,
             ),
             None => (
                 self.parsed(host, "state", parse_state),
                 self.parsed(host, "phys_state", parse_phys_state),
-                Via::Sysfs,
             ),
         };
+        let same_way = self.by_netlink == known.is_some();
+        self.by_netlink = known.is_some();
         self.rate_age = self.rate_age.saturating_add(1);
         let (lid, sm_lid) = known.map_or((None, None), |known| (known.lid, known.sm_lid));
         if let Some(last) = &mut self.last
             && (&last.state, &last.phys_state) == (&state, &phys_state)
-            && last.via == via
+            && same_way
             && last.rate.value().is_some()
             && self.rate_age < rate_every
         {
@@ -100,7 +103,6 @@ impl LinkPortReader {
             },
             sm_lid: sm_lid.or_else(|| of_infiniband("sm_lid")?.try_into().ok()),
             pkey: of_infiniband("pkeys/0").and_then(|key| key.try_into().ok()),
-            via,
         };
         self.last = Some(facts.clone());
         facts
@@ -145,7 +147,6 @@ mod tests {
         assert_eq!(facts.rate.value().unwrap().rate, BitsPerSec::from_gbps(400));
         assert_eq!(facts.lid, Some(0x2a));
         assert_eq!((facts.sm_lid, facts.pkey), (Some(1), Some(0x7fff)));
-        assert_eq!(facts.via, Via::Sysfs);
     }
 
     #[test]
@@ -195,7 +196,6 @@ mod tests {
         for known in [&up, &up, &moved, &up, &down, &down] {
             let before = recording.recorded().opened;
             let facts = reader.read(&host, known);
-            assert_eq!(facts[0].1.via, Via::Netlink);
             assert_eq!(facts[0].1.state, Reading::Value(known[0].state));
             assert_eq!(facts[0].1.lid, known[0].lid);
             assert!(facts[0].1.rate.value().is_some());
@@ -207,7 +207,6 @@ mod tests {
             "rate and partition, third time and at edges"
         );
         let facts = reader.read(&host, &[]);
-        assert_eq!(facts[0].1.via, Via::Sysfs);
         assert!(matches!(facts[0].1.state, Reading::Failed(_)));
     }
 

@@ -22,9 +22,9 @@ pub fn read(host: &Host) -> Reading<BTreeMap<String, Module>> {
     }
     let mut listed = listed.into_value().unwrap_or_default();
     let mut modules = BTreeMap::new();
-    for name in MODULES_OF_INTEREST {
+    for name in MODULES_OF_INTEREST.split(' ') {
         let dir = module_dir(name);
-        let mut module = listed.remove(*name);
+        let mut module = listed.remove(name);
         if tree::exists(host, &dir) {
             let module = module.get_or_insert_with(Module::default);
             let read = |file: &str| parse::word(host, dir.join(file));

@@ -221,7 +221,6 @@ fn sriov(host: &Host, classes: &[(Bdf, u64)]) -> BTreeMap<String, SriovFacts> {
             Some((vf.to_string(), driver(host, vf)))
         });
         let facts = SriovFacts {
-            id: pci_id(host, &dir).unwrap_or_default(),
             total,
             enabled,
             functions: functions.collect(),

@@ -4,9 +4,8 @@
 
 use super::{ethtool, tree};
 use crate::host::Host;
-use crate::observe::netdev::{DcbFacts, EthtoolFacts};
+use crate::observe::netdev::EthtoolFacts;
 use crate::observe::reading::Reading;
-use crate::observe::vf::VfLinks;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +15,8 @@ pub fn ethtool_path(name: &str) -> String {
     format!("selvage/ethtool/{name}")
 }
 
-/// Path of what is recorded of a network device as JSON: its DCB settings ([`DcbFacts`], `dcb`), or the
-/// link states of its virtual functions ([`VfLinks`], `vf_links`).
+/// Path of what is recorded of a network device as JSON: its DCB settings (`DcbFacts`, `dcb`), or the
+/// link states of its virtual functions (`VfLinks`, `vf_links`).
 pub fn json_path(what: &str, name: &str) -> String {
     format!("selvage/{what}/{name}.json")
 }
@@ -62,22 +61,8 @@ pub struct DeviceQueuePairs {
     pub connected: Vec<u32>,
 }
 
-/// Reads the queue pairs recorded for a simulated node.
-pub fn queue_pairs(host: &Host) -> Reading<QueuePairs> {
-    json(host, QUEUE_PAIRS)
-}
-
-/// Recorded DCB settings of `name`.
-pub fn dcb(host: &Host, name: &str) -> Reading<DcbFacts> {
-    json(host, &json_path("dcb", name))
-}
-
-/// Recorded link states of `name`'s virtual functions.
-pub fn vf_links(host: &Host, name: &str) -> Reading<VfLinks> {
-    json(host, &json_path("vf_links", name))
-}
-
-fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {
+/// What is recorded as JSON.
+pub fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {
     tree::read_text(host, path).and_then(|text| {
         let facts = serde_json::from_str(&text);
         Reading::parsed(facts.map_err(|error| format!("{path}: {error}")))

@@ -15,7 +15,7 @@ pub fn links(host: &Host, name: &str) -> Reading<VfLinks> {
     if host.is_live() {
         netlink::vf::read(name)
     } else {
-        replay::vf_links(host, name)
+        replay::json(host, &replay::json_path("vf_links", name))
     }
 }
 

@@ -1,7 +1,6 @@
 //! RDMA devices and their queue pairs, as the watch needs them.
 
 use crate::host::Host;
-use crate::observe::snapshot::NetnsMode;
 use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::netlink::{NetlinkError, Reply};
@@ -64,7 +63,7 @@ impl Netlink {
     }
 
     fn recorded(&self) -> Option<QueuePairs> {
-        replay::queue_pairs(self.tree.as_ref()?).value().cloned()
+        replay::json(self.tree.as_ref()?, replay::QUEUE_PAIRS).into_value()
     }
 
     /// After a failure the socket may hold the rest of an answer: the next request gets a new one.
@@ -104,12 +103,12 @@ impl RdmaView for Netlink {
                     contexts: counts.get("ctx").copied(),
                 });
             }
-            let mode = match client.system() {
-                Ok(system) => system.netns_mode,
+            let exclusive = match client.system() {
+                Ok(system) => system.netns_exclusive,
                 Err(NetlinkError::NotAvailable | NetlinkError::NotSupported) => None,
                 Err(error) => return Err(error),
             };
-            Ok((all, mode.map(|mode| mode == NetnsMode::Exclusive)))
+            Ok((all, exclusive))
         });
         self.asked("RDMA netlink", got)
     }

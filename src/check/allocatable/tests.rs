@@ -5,7 +5,6 @@ use crate::check::testing::{Node, device, gpu, nic};
 use crate::observe::node_resources::Offered;
 use crate::observe::pci::{Distance, PciFacts, SriovFacts};
 use crate::observe::rdma::LinkLayer;
-use crate::observe::snapshot::NetnsMode;
 
 type Offers<'a> = &'a [(&'a str, u64, u64)];
 
@@ -260,7 +259,6 @@ fn with_vfs(pci: &mut PciFacts, each: u32, driver: &str) {
             (address, Some(driver.to_string()))
         });
         let facts = SriovFacts {
-            id: "15b3:1021".into(),
             total: 16,
             enabled: each,
             functions: functions.collect(),
@@ -356,7 +354,7 @@ fn pools_of_virtual_functions() {
 #[test]
 fn devices_in_pods_namespaces_cannot_be_counted() {
     let mut node = efa(16);
-    node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
+    node.snapshot.netns_exclusive = Some(true);
     let resources: Offers<'_> = &[(GPU, 8, 8), (EFA, 32, 32)];
     assert_eq!(judged(node, "p5.48xlarge", "", Some(resources)), [""; 0]);
 }
@@ -489,7 +487,7 @@ fn what_else_says_fewer_silences_the_table() {
             node.set_pci(pci);
         }),
         ("pods hold rails", |node| {
-            node.snapshot.netns_mode = Some(NetnsMode::Exclusive)
+            node.snapshot.netns_exclusive = Some(true)
         }),
         ("nothing was enumerated", |node| {
             node.snapshot.devices = None

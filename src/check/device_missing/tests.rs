@@ -3,7 +3,6 @@ use super::*;
 use crate::check::roles::Role;
 use crate::observe::pci::{BareNic, Distance};
 use crate::observe::reading::{Fault, FaultKind};
-use crate::observe::snapshot::NetnsMode;
 
 #[test]
 fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return() {
@@ -57,7 +56,7 @@ fn moved_and_other_devices() {
         port.ever_active = false;
     }
     assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
-    node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
+    node.snapshot.netns_exclusive = Some(true);
     assert_eq!(node.told(&CHECK), ["mlx5_7 RailMoved Unknown Notice"]);
 }
 
@@ -423,7 +422,7 @@ fn without_any_rail_up_a_nic_without_a_device_is_unknown_and_a_pod_may_hold_it()
     node.policy.expect.rails = Some(7);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
     node.policy.expect.rails = None;
-    node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
+    node.snapshot.netns_exclusive = Some(true);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
 

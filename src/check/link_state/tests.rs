@@ -143,9 +143,9 @@ fn a_device_that_appeared_of_late_may_train() {
     node.history = Default::default();
     node.tick(1);
     node.policy.expect.rails = Some(8);
-    for (appeared, want) in [(None, 3), (Some(node.now), 180)] {
+    for (appeared, want) in [(vec![], 3), (vec![node.now], 180)] {
         let device = node.history.devices.get_mut(&key(3).device).unwrap();
-        device.appeared = appeared;
+        device.appeared = appeared.clone();
         let wait = node.run(&CHECK)[0].timing.raise_after.as_secs();
         assert_eq!(wait, want, "{appeared:?}");
     }

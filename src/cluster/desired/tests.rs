@@ -82,7 +82,6 @@ fn rated(report: &mut Report, number: u8, bits: u64) {
         rate: Reading::Value(LinkRate {
             rate: BitsPerSec(bits),
             lanes: Some(4),
-            speed: None,
         }),
         ..link(PortState::Active, PhysState::LinkUp).value.clone()
     };

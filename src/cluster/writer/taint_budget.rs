@@ -289,11 +289,12 @@ async fn check_version(api: &NodeApi, node: &NodeView) -> ApiResult<()> {
     if now.resource_version == node.resource_version {
         return Ok(());
     }
-    Err(ApiError {
-        what: "ask the budget",
-        kind: ErrorKind::Conflict,
-        message: "the Node as seen is behind the ledger".into(),
-    })
+    let message = "the Node as seen is behind the ledger";
+    Err(ApiError::new(
+        "ask the budget",
+        ErrorKind::Conflict,
+        message,
+    ))
 }
 
 /// Changes a ledger, as long as `change` finds something to change. A ledger that may not be written is

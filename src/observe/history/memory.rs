@@ -26,10 +26,8 @@ pub struct Memory {
     pub links: BTreeMap<PortKey, KeptLink>,
     /// Devices by key, with name and ports.
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
-    /// When devices appeared that were not there from the start: their links may train for a while.
-    pub appeared: BTreeMap<DeviceKey, Millis>,
-    /// When they appeared before that.
-    pub appeared_before: BTreeMap<DeviceKey, Vec<Millis>>,
+    /// When devices appeared that were not there all the time: their links may train for a while.
+    pub appearances: BTreeMap<DeviceKey, Vec<Millis>>,
     /// What the devices are.
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// PCI addresses of GPUs seen this boot.
@@ -118,8 +116,7 @@ impl History {
             let fabric = history.fabric.get(&key);
             let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
             let device = DeviceHistory {
-                appeared: memory.appeared.get(&key).copied(),
-                appeared_before: (memory.appeared_before.get(&key).cloned()).unwrap_or_default(),
+                appeared: (memory.appearances.get(&key).cloned()).unwrap_or_default(),
                 name,
                 ports,
                 main_function,
@@ -142,12 +139,9 @@ impl History {
             boot_id: self.boot_id.clone(),
             ports: (active().map(|(key, port)| (key.clone(), port.best_rate))).collect(),
             links: (active().map(|(key, port)| (key.clone(), self.kept_link(key, port)))).collect(),
-            appeared: (devices.clone())
-                .filter_map(|(key, seen)| Some((key.clone(), seen.appeared?)))
-                .collect(),
-            appeared_before: (devices.clone())
-                .map(|(key, seen)| (key.clone(), seen.appeared_before.clone()))
-                .filter(|(_, before)| !before.is_empty())
+            appearances: (devices.clone())
+                .map(|(key, seen)| (key.clone(), seen.appeared.clone()))
+                .filter(|(_, appeared)| !appeared.is_empty())
                 .collect(),
             devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),

@@ -189,8 +189,6 @@ pub enum Phase {
 /// A line about a communicator: `comm 0x.. rank 8 nranks 16 cudaDev 0 busId 7000 commId 0x.. - Init START`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Comm {
-    /// Its address in the printing process.
-    pub pointer: Option<u64>,
     /// The id that all ranks share (2.16+).
     pub id: Option<u64>,
     /// Rank of the printing process.

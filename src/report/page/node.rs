@@ -43,13 +43,13 @@ impl<'a> PageContext<'a> {
     pub(super) fn modules(&self) -> Option<(String, String)> {
         let loaded = port_view::modules(self.report)?;
         let (mut on, mut off) = (Vec::new(), Vec::new());
-        for name in MODULES_OF_INTEREST {
-            match loaded.get(*name) {
+        for name in MODULES_OF_INTEREST.split(' ') {
+            match loaded.get(name) {
                 Some(module) => on.push(match &module.version {
                     Some(version) => format!("{name} {version}"),
-                    None => (*name).to_string(),
+                    None => name.to_string(),
                 }),
-                None => off.push(*name),
+                None => off.push(name),
             }
         }
         Some((on.join(", "), off.join(", ")))

@@ -8,23 +8,25 @@ use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::units::PortKey;
 
+const PMA_ERRORS: &str = "symbol_error link_error_recovery link_downed port_rcv_errors \
+    port_rcv_remote_physical_errors port_rcv_switch_relay_errors port_xmit_discards \
+    port_xmit_constraint_errors port_rcv_constraint_errors local_link_integrity_errors \
+    excessive_buffer_overrun_errors VL15_dropped port_xmit_wait";
+
 pub(super) fn add(snapshot: &mut Snapshot, key: PortKey, layer: LinkLayer, netdev: &str) {
     snapshot
         .links
         .insert(key.clone(), link(PortState::Active, PhysState::LinkUp));
-    let pma = crate::observe::counters::PMA_SATURATING
-        .iter()
-        .map(|(name, _)| (*name, 0))
-        .chain([
-            ("port_rcv_data", 4000),
-            ("port_xmit_data", 8000),
-            ("port_rcv_packets", 10),
-            ("port_xmit_packets", 20),
-            ("unicast_rcv_packets", 10),
-            ("unicast_xmit_packets", 20),
-            ("multicast_rcv_packets", 0),
-            ("multicast_xmit_packets", 0),
-        ]);
+    let pma = PMA_ERRORS.split(' ').map(|name| (name, 0)).chain([
+        ("port_rcv_data", 4000),
+        ("port_xmit_data", 8000),
+        ("port_rcv_packets", 10),
+        ("port_xmit_packets", 20),
+        ("unicast_rcv_packets", 10),
+        ("unicast_xmit_packets", 20),
+        ("multicast_rcv_packets", 0),
+        ("multicast_xmit_packets", 0),
+    ]);
     snapshot.counters.insert(
         key.clone(),
         stamped(PortCounters {

@@ -27,13 +27,6 @@ struct ProbeReport {
 }
 
 impl Assembler {
-    /// An assembler; `any_facility` accepts what user space wrote to the kernel log.
-    pub fn new(any_facility: bool) -> Self {
-        let mut assembler = Self::default();
-        assembler.lines.any_facility = any_facility;
-        assembler
-    }
-
     /// Takes the next line; `emit` gets each event with the line (or joined lines) it came from.
     pub fn feed(&mut self, line: &str, emit: &mut impl FnMut(&KernelEvent, &str)) {
         if self.waiting.is_some() {
@@ -129,7 +122,7 @@ mod tests {
                 line.to_owned(),
             ));
         };
-        let mut a = Assembler::new(false);
+        let mut a = Assembler::default();
         for line in lines {
             a.feed(line, &mut emit);
         }

@@ -6,8 +6,8 @@ use super::{decode, silent, wrapper};
 use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, Severity};
 
 /// Decodes one line of any log form.
-fn decode_line(line: &str, any_facility: bool) -> Option<KernelEvent> {
-    let stripped = wrapper::strip(line, any_facility)?;
+fn decode_line(line: &str) -> Option<KernelEvent> {
+    let stripped = wrapper::strip(line)?;
     decode(&stripped.text, stripped.device.as_deref())
 }
 
@@ -153,7 +153,7 @@ fn one_line_of_each_kind() {
         let mut parts = row.splitn(3, '|').map(str::trim);
         let mut part = || parts.next().unwrap();
         let (kind, device, line) = (part(), part(), part());
-        let e = decode_line(line, false);
+        let e = decode_line(line);
         let got = e.as_ref().map_or("none", |e| e.what.name());
         assert_eq!(got, kind, "{line}");
         let Some(e) = e else { continue };
@@ -231,7 +231,7 @@ fn what_lines_mean() {
             AerUncorrected,
         ),
     ] {
-        let event = decode_line(&format!("mlx5_core 0000:1a:00.0: {line}"), false);
+        let event = decode_line(&format!("mlx5_core 0000:1a:00.0: {line}"));
         assert_eq!(
             event.map(|event| event.what),
             Some(KernelEventKind::Note(want)),
@@ -249,11 +249,7 @@ fn the_name_of_a_process_says_nothing() {
         "nvidia-peermem[12]: segfault at 0 ip 0 sp 0 error 4 in a.out",
         "NVRM: no nvidia invoked oom-killer: gfp_mask=0xcc0",
     ] {
-        assert_eq!(
-            decode_line(&format!("6,1,1,-;{line}"), false),
-            None,
-            "{line}"
-        );
+        assert_eq!(decode_line(&format!("6,1,1,-;{line}")), None, "{line}");
     }
 }
 
@@ -286,8 +282,7 @@ fn a_switch_that_stops_is_fatal_without_a_word() {
         ("20034, Severity 1 Engine instance 60", None),
     ] {
         let line = format!("nvidia-nvswitch0: SXid (PCI:0000:08:00.0): {body}");
-        let Some(KernelEventKind::Sxid(sxid)) = decode_line(&line, false).map(|event| event.what)
-        else {
+        let Some(KernelEventKind::Sxid(sxid)) = decode_line(&line).map(|event| event.what) else {
             panic!("{line}");
         };
         assert_eq!(sxid.severity, want, "{line}");
@@ -308,7 +303,7 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
             Note::Temperature,
         ),
     ] {
-        let event = decode_line(&line(text), false);
+        let event = decode_line(&line(text));
         assert_eq!(
             event.map(|event| event.what),
             Some(KernelEventKind::Note(want)),
@@ -316,7 +311,7 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
         );
     }
     let cooled = line("Chip temperature has gone below the warning thermal threshold!");
-    assert_eq!(decode_line(&cooled, false), None);
+    assert_eq!(decode_line(&cooled), None);
     let silent = silent(&cooled, None);
     assert_eq!(
         silent.map(|event| event.what),
@@ -372,23 +367,16 @@ fn gpus_that_need_a_reset_are_no_event_for_people() {
 
 #[test]
 fn escaped_newlines_stay_in_one_record() {
-    let e = decode_line(
-        r"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=a\x0ab, Ch 00000008",
-        false,
-    )
-    .unwrap();
+    let e = decode_line(r"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=a\x0ab, Ch 00000008")
+        .unwrap();
     let KernelEventKind::Xid(xid) = e.what else {
         panic!("{e:?}");
     };
     assert_eq!(xid.process.as_deref(), Some("a\nb"));
-    let e = decode_line(
-        r"3,1,1,-;healthd says\x0aNVRM: Xid (PCI:0000:3b:00): 79, GPU",
-        false,
-    );
+    let e = decode_line(r"3,1,1,-;healthd says\x0aNVRM: Xid (PCI:0000:3b:00): 79, GPU");
     assert_eq!(e, None);
     let e = decode_line(
         r"3,1,1,-;NVRM: The NVIDIA GPU 0000:5d:00.0\x0aNVRM: (PCI ID: 10de:2330) installed in this system has\x0aNVRM: fallen off the bus and is not responding to commands.",
-        false,
     )
     .unwrap();
     assert_eq!(e.pci.as_deref(), Some("0000:5d:00"));
@@ -456,7 +444,7 @@ proptest! {
 
     #[test]
     fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = decode_line(&String::from_utf8_lossy(&bytes), true);
+        let _ = decode_line(&String::from_utf8_lossy(&bytes));
     }
 
     #[test]
@@ -471,8 +459,8 @@ proptest! {
         if cut < line.len() {
             line.truncate(cut);
         }
-        let _ = decode_line(&line, false);
-        let mut a = super::assemble::Assembler::new(true);
+        let _ = decode_line(&line);
+        let mut a = super::assemble::Assembler::default();
         for l in line.split('\n') {
             a.feed(l, &mut |_, _| {});
         }
@@ -489,7 +477,7 @@ proptest! {
             "pcieport 0000:16:01.0: AER: Correctable error message received from 0000:17:00.1",
         ]),
     ) {
-        let bare = decode_line(message, false);
+        let bare = decode_line(message);
         prop_assert!(bare.is_some());
         for line in [
             format!("[{secs:5}.{micros:06}] {message}"),
@@ -501,7 +489,7 @@ proptest! {
             format!("kern  :err   : [{secs:5}.{micros:06}] {message}"),
             serde_json::json!({"_TRANSPORT": "kernel", "MESSAGE": message}).to_string(),
         ] {
-            prop_assert_eq!(&decode_line(&line, false), &bare, "{}", line);
+            prop_assert_eq!(&decode_line(&line), &bare, "{}", line);
         }
     }
 }

@@ -31,8 +31,6 @@ pub struct Stripped {
 /// Strips the lines of a log in their order: entries of the journal may have a field a line.
 #[derive(Debug, Default)]
 pub struct Stripper {
-    /// Accepts what user space wrote to the kernel log.
-    pub any_facility: bool,
     /// The entry says that a program speaks.
     user_space: bool,
 }
@@ -45,15 +43,12 @@ impl Stripper {
         } else if let Some((first, kernel)) = entry_field(line) {
             self.user_space = !kernel || (self.user_space && !first);
         }
-        let stripped = strip(line, self.any_facility);
-        stripped.filter(|_| self.any_facility || !self.user_space)
+        strip(line).filter(|_| !self.user_space)
     }
 }
 
 /// Strips one line. `None`: the line says that it does not come from the kernel.
-///
-/// `any_facility` accepts what user space wrote to the kernel log; for tests and demonstrations.
-pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
+pub fn strip(line: &str) -> Option<Stripped> {
     // Editors put U+FEFF before a file's first line, `journalctl -o json-seq` U+001E before an entry.
     let line = line.trim_start_matches(['\u{feff}', '\u{1e}']);
     let line = line.trim_end_matches(['\r', '\n']);
@@ -69,10 +64,10 @@ pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
         .filter(|rest| is_journal_entry(rest)))
     .unwrap_or(line);
     if is_journal_entry(line) {
-        return journal_object(line, any_facility);
+        return journal_object(line);
     }
     if let Some(r) = record::parse(line) {
-        return (r.facility == 0 || any_facility).then(|| Stripped {
+        return (r.facility == 0).then(|| Stripped {
             text: r.text.into_owned(),
             device: r.device,
             raw_record: true,
@@ -81,21 +76,20 @@ pub fn strip(line: &str, any_facility: bool) -> Option<Stripped> {
     }
     let mut stripped = Stripped::default();
     let json = json_message(line).or_else(|| shipped(line));
-    stripped.text =
-        json.or_else(|| without_prefixes(line, any_facility, &mut stripped.stamp_us))?;
+    stripped.text = json.or_else(|| without_prefixes(line, &mut stripped.stamp_us))?;
     Some(stripped)
 }
 
 /// What follows the prefixes of a log, of which one may be the kernel's stamp; `None` where one says that
 /// a program speaks.
-fn without_prefixes(line: &str, any_facility: bool, stamp: &mut Option<u64>) -> Option<String> {
+fn without_prefixes(line: &str, stamp: &mut Option<u64>) -> Option<String> {
     let mut rest = line.trim_start();
     let mut stamped = false;
     for _ in 0..MOST_PREFIXES {
         let Some((kind, after)) = log_prefix(rest, stamped) else {
             break;
         };
-        if kind == Kind::UserSpace && !any_facility {
+        if kind == Kind::UserSpace {
             return None;
         }
         stamped |= kind == Kind::Stamp;
@@ -165,14 +159,14 @@ fn shipped(line: &str) -> Option<String> {
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
-fn journal_object(line: &str, any_facility: bool) -> Option<Stripped> {
+fn journal_object(line: &str) -> Option<Stripped> {
     let line = line.trim_end().trim_end_matches(',');
     let entry: JsonObject = serde_json::from_str(line).ok()?;
     let field = |name: &str| entry.get(name).filter(|value| !value.is_null());
     let speaker = field("_TRANSPORT").or_else(|| field("SYSLOG_IDENTIFIER"));
     let from_kernel = speaker.is_none_or(|speaker| speaker == "kernel");
     let kernel_facility = field("SYSLOG_FACILITY").is_none_or(|facility| facility == "0");
-    if !((from_kernel && kernel_facility) || any_facility) {
+    if !(from_kernel && kernel_facility) {
         return None;
     }
     let text = match field("MESSAGE")? {
@@ -435,7 +429,7 @@ mod tests {
             "Sep  9 12:24:31 node-8 kernel: message repeated 3 times: [[12345.678901] ",
         ] {
             let line = format!("{before}{MESSAGE}");
-            let got = strip(&line, false).map(|s| s.text);
+            let got = strip(&line).map(|s| s.text);
             assert_eq!(got.as_deref(), Some(MESSAGE), "{before:?}");
         }
     }
@@ -456,7 +450,7 @@ mod tests {
             ("1700000000.123456 node-13 kernel: ", None),
             ("", None),
         ] {
-            let stripped = strip(&format!("{before}{MESSAGE}"), false).unwrap();
+            let stripped = strip(&format!("{before}{MESSAGE}")).unwrap();
             assert_eq!(stripped.stamp_us, want, "{before}");
         }
     }
@@ -464,13 +458,13 @@ mod tests {
     #[test]
     fn a_repeated_message_ends_before_its_bracket() {
         let line = format!("Sep  9 12:24:31 node-8 kernel: message repeated 3 times: [ {MESSAGE}]");
-        assert_eq!(strip(&line, false).unwrap().text, MESSAGE);
+        assert_eq!(strip(&line).unwrap().text, MESSAGE);
     }
 
     #[test]
     fn a_line_of_prefixes_alone_ends_soon() {
         let line = "kernel: ".repeat(200_000);
-        assert!(strip(&line, false).unwrap().text.len() > line.len() / 2);
+        assert!(strip(&line).unwrap().text.len() > line.len() / 2);
     }
 
     #[test]
@@ -480,13 +474,13 @@ mod tests {
             "{{\"_TRANSPORT\":\"kernel\",\"MESSAGE\":[{}],\"_KERNEL_DEVICE\":\"+pci:0000:5c:00.0\"}}",
             bytes.join(",")
         );
-        let got = strip(&array, false).unwrap();
+        let got = strip(&array).unwrap();
         assert_eq!(got.text, MESSAGE);
         assert_eq!(got.device.as_deref(), Some("0000:5c:00.0"));
         let object = format!("{{\"_TRANSPORT\":\"kernel\",\"MESSAGE\":\"{MESSAGE}\"}}");
         for (before, after) in [("data: ", ""), ("\u{1e}", ""), ("  ", ",")] {
             let line = format!("{before}{object}{after}");
-            assert_eq!(strip(&line, false).unwrap().text, MESSAGE, "{line}");
+            assert_eq!(strip(&line).unwrap().text, MESSAGE, "{line}");
         }
         for refused in [
             format!("data: {{\"_TRANSPORT\":\"syslog\",\"MESSAGE\":\"{MESSAGE}\"}}"),
@@ -498,7 +492,7 @@ mod tests {
             "{\"_TRANSPORT\":\"kernel\",\"MESSAGE\":null}".to_owned(),
             "{\"MESSAGE\": torn".to_owned(),
         ] {
-            assert_eq!(strip(&refused, false), None, "{refused}");
+            assert_eq!(strip(&refused), None, "{refused}");
         }
     }
 
@@ -514,7 +508,7 @@ mod tests {
                 r#"{{"log":"[12345.678901] {MESSAGE}\n","stream":"stdout","time":"2026-04-11T08:40:16Z"}}"#
             ),
         ] {
-            assert_eq!(strip(&line, false).unwrap().text, MESSAGE, "{line}");
+            assert_eq!(strip(&line).unwrap().text, MESSAGE, "{line}");
         }
     }
 
@@ -525,7 +519,7 @@ mod tests {
             format!(r#"{{"host":"n1","ident":"kernel","message":"[  12.5] {MESSAGE}"}}"#),
             format!(r#"{{"msg":" {MESSAGE}","programname":"kernel","severity":"err"}}"#),
         ] {
-            assert_eq!(strip(&line, false).unwrap().text, MESSAGE, "{line}");
+            assert_eq!(strip(&line).unwrap().text, MESSAGE, "{line}");
         }
         for line in [
             format!(r#"{{"message":"{MESSAGE}","ident":"healthd"}}"#),
@@ -535,10 +529,7 @@ mod tests {
             format!(r#"{{"fac":"user","pri":"err","msg":"{MESSAGE}"}}"#),
             format!(r#"{{"pri":3,"app":"healthd","msg":"{MESSAGE}"}}"#),
         ] {
-            assert!(
-                !strip(&line, false).unwrap().text.starts_with("NVRM"),
-                "{line}"
-            );
+            assert!(!strip(&line).unwrap().text.starts_with("NVRM"), "{line}");
         }
     }
 
@@ -551,8 +542,7 @@ mod tests {
             "n1: user: info: [1.5]: x",
             "<1.4> healthd: x",
         ] {
-            assert_eq!(strip(line, false), None, "{line}");
-            assert!(strip(line, true).is_some(), "{line}");
+            assert_eq!(strip(line), None, "{line}");
         }
         for before in [
             "healthd: ",
@@ -599,7 +589,7 @@ mod tests {
             "[10:00:01 INF] ",
         ] {
             let line = format!("{before}{MESSAGE}");
-            let got = strip(&line, false).unwrap();
+            let got = strip(&line).unwrap();
             assert!(!got.text.starts_with("NVRM"), "{before:?} -> {}", got.text);
         }
     }

@@ -5,7 +5,6 @@ pub mod queue_pairs;
 
 use super::{Attrs, DUMP, NetlinkError, Reply, Request, socket::Socket};
 use crate::observe::rdma::{PhysState, PortState};
-use crate::observe::snapshot::NetnsMode;
 use nix::sys::socket::SockProtocol;
 use std::collections::BTreeMap;
 
@@ -66,8 +65,8 @@ pub struct NlPort {
 /// The answer to RDMA_NLDEV_CMD_SYS_GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct System {
-    /// Whether devices are shared among network namespaces.
-    pub netns_mode: Option<NetnsMode>,
+    /// Whether a device belongs to one network namespace (RDMA_NLDEV_SYS_ATTR_NETNS_MODE is 0).
+    pub netns_exclusive: Option<bool>,
     /// Whether the kernel sends MONITOR events.
     pub monitor: bool,
 }
@@ -241,10 +240,7 @@ fn numbers(
 pub fn system(payload: &[u8]) -> Reply<System> {
     let attrs = Attrs::parse(payload)?;
     Ok(System {
-        netns_mode: attrs.u8(SYS_NETNS_MODE)?.map(|mode| match mode {
-            0 => NetnsMode::Exclusive,
-            _ => NetnsMode::Shared,
-        }),
+        netns_exclusive: attrs.u8(SYS_NETNS_MODE)?.map(|mode| mode == 0),
         // Kernels without the monitor do not send the attribute.
         monitor: attrs.u8(SYS_MONITOR_MODE)? == Some(1),
     })

@@ -7,7 +7,7 @@ use selvage::source::kernel_log::{decode, record};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
-    let mut assembler = Assembler::new(false);
+    let mut assembler = Assembler::default();
     for line in text.split('\n') {
         assembler.feed(line, &mut |_, _| ());
     }

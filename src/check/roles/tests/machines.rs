@@ -126,12 +126,10 @@ impl Node {
                             rate: Reading::Value(LinkRate {
                                 rate: BitsPerSec::from_gbps(if dev.up { dev.gbps } else { 40 }),
                                 lanes: None,
-                                speed: None,
                             }),
                             lid: None,
                             sm_lid: None,
                             pkey: None,
-                            via: Via::Sysfs,
                         },
                     }),
                 );

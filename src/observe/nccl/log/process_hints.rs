@@ -94,28 +94,21 @@ impl NcclLog {
         process.env_shown |= text.contains("set by environment to") && !name.ends_with("_LEVEL");
         let word = first_word(value);
         let is_set = !matches!(word, "0" | "" | "false");
-        let mut kind = None;
         match name {
             "NCCL_IB_DISABLE" => {
                 process.ib_disabled |= is_set;
                 process.ib_allowed = word == "0";
                 process.ib_tried = true;
-                kind = Some("NCCL_IB_DISABLE");
             }
-            "NCCL_NET" => {
-                process.asks_socket = word.eq_ignore_ascii_case("socket");
-                kind = Some("NCCL_NET");
-            }
+            "NCCL_NET" => process.asks_socket = word.eq_ignore_ascii_case("socket"),
             "NCCL_SHM_DISABLE" => process.shm_off |= is_set,
             // Read where verbs are not disabled, before their devices are listed.
             "NCCL_IB_HCA" => (process.ib_tried, process.ib_searched) = (true, true),
-            "FI_PROVIDER" => {
-                process.ofi_asked = true;
-                kind = Some("FI_PROVIDER");
-            }
+            "FI_PROVIDER" => process.ofi_asked = true,
             _ => {}
         }
-        if let (Some(name), true) = (kind, is_set) {
+        let mut deciding = ["NCCL_IB_DISABLE", "NCCL_NET", "FI_PROVIDER"].into_iter();
+        if let Some(name) = deciding.find(|deciding| is_set && *deciding == name) {
             self.show(EvidenceKind::Env(name), text, number);
         }
         if self.env.len() < MAX_NAMES || self.env.contains_key(name) {

@@ -28,7 +28,6 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     if rank >= nranks {
         return None;
     }
-    let pointer = Scan(start.strip_prefix("comm ").unwrap_or_default()).pointer();
     let id = behind(start, " commId ").and_then(|mut scan| scan.pointer());
     let phase = match start {
         _ if start.contains("Init START") => Phase::Start,
@@ -38,7 +37,6 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         _ => Phase::Alive,
     };
     Some(Event::Comm(Comm {
-        pointer,
         id,
         rank,
         nranks,

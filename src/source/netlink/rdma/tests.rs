@@ -122,19 +122,15 @@ fn resources_and_system() {
     assert_eq!(resources(&bytes), Ok(want));
 
     let rows = [
-        (
-            vec![(66, vec![1]), (103, vec![1])],
-            Some(NetnsMode::Shared),
-            true,
-        ),
-        (vec![(66, vec![0])], Some(NetnsMode::Exclusive), false),
+        (vec![(66, vec![1]), (103, vec![1])], Some(false), true),
+        (vec![(66, vec![0])], Some(true), false),
         (vec![], None, false),
     ];
-    for (attrs, netns_mode, monitor) in rows {
+    for (attrs, netns_exclusive, monitor) in rows {
         assert_eq!(
             system(&nest(&attrs)),
             Ok(System {
-                netns_mode,
+                netns_exclusive,
                 monitor
             })
         );
