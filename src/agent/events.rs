@@ -60,86 +60,86 @@ pub(super) fn spawn(supervisor: &Supervisor, tx: &mpsc::Sender<Wake>, rdma_netli
 /// First and longest wait before a subscription that failed is made again.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What happened next on a subscription, which is made where there is none, and again if it failed.
-fn events<M>(
-    mut monitor: Option<M>,
+/// A subscription to events of the kernel.
+struct Subscription<M> {
+    name: &'static str,
     open: fn() -> Result<M, NetlinkError>,
     wait: fn(&mut M) -> Result<Vec<Wake>, NetlinkError>,
-) -> impl FnMut() -> Result<Vec<Wake>, NetlinkError> {
-    move || {
-        let mut subscribed = monitor.take().map_or_else(open, Ok)?;
-        let wakes = wait(&mut subscribed)?;
-        monitor = Some(subscribed);
-        Ok(wakes)
-    }
+    /// What was missed before it was made: everything may have changed.
+    lost: fn() -> Wake,
 }
 
-/// Forwards what a subscription reports. At first, and after a failure, changes may have been missed: then
-/// everything is read again (`lost`).
-fn forward(
-    tx: &mpsc::Sender<Wake>,
-    subscription: &'static str,
-    lost: fn() -> Wake,
-    mut events: impl FnMut() -> Result<Vec<Wake>, NetlinkError>,
-    beat: impl Fn(),
-    pause: impl Fn(Duration),
-) {
-    let mut wakes = vec![lost()];
-    let mut again = AGAIN.0;
-    while !tx.is_closed() {
-        beat();
-        for wake in wakes {
-            if tx.blocking_send(wake).is_err() {
-                return;
-            }
-        }
-        wakes = match events() {
-            Ok(wakes) => {
-                again = AGAIN.0;
-                wakes
-            }
-            Err(error) => {
+impl<M> Subscription<M> {
+    /// Forwards what it reports. One that failed is made again.
+    fn forward(&self, tx: &mpsc::Sender<Wake>, beat: impl Fn(), pause: impl Fn(Duration)) {
+        let mut again = AGAIN.0;
+        let mut subscribed = None;
+        while !tx.is_closed() {
+            beat();
+            let wakes = match &mut subscribed {
+                Some(monitor) => (self.wait)(monitor).inspect(|_| again = AGAIN.0),
+                none => (self.open)().map(|monitor| {
+                    *none = Some(monitor);
+                    vec![(self.lost)()]
+                }),
+            };
+            let wakes = wakes.unwrap_or_else(|error| {
                 // Once for as long as it fails.
                 if again == AGAIN.0 {
-                    tracing::warn!(%error, subscription, "netlink subscription failed; falling back to polling");
+                    tracing::warn!(%error, subscription = self.name, "netlink subscription failed; falling back to polling");
                 }
                 pause(again);
                 again = (again * 2).min(AGAIN.1);
-                vec![lost()]
+                subscribed = None;
+                Vec::new()
+            });
+            for wake in wakes {
+                if tx.blocking_send(wake).is_err() {
+                    return;
+                }
             }
-        };
+        }
     }
 }
 
 fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    let events = events(None, route::subscribe, |socket| {
-        let events = route::events(socket, WAIT)?.into_iter();
-        Ok(events.map(Wake::Link).collect())
-    });
-    let (lost, sleep) = (|| Wake::Link(LinkEvent::Lost), std::thread::sleep);
-    forward(tx, "rtnetlink", lost, events, beat, sleep);
+    let subscription = Subscription {
+        name: "rtnetlink",
+        open: route::subscribe,
+        wait: |socket| {
+            let events = route::events(socket, WAIT)?.into_iter();
+            Ok(events.map(Wake::Link).collect())
+        },
+        lost: || Wake::Link(LinkEvent::Lost),
+    };
+    subscription.forward(tx, beat, std::thread::sleep);
 }
 
 fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    while !tx.is_closed() {
+    // ib_core may be loaded later.
+    let supported = loop {
         beat();
-        // ib_core may be loaded later.
-        let (Ok(monitor), Ok(supported)) = (monitor::subscribe(), monitor::is_supported()) else {
-            std::thread::sleep(LATER);
-            continue;
-        };
-        // Kernels before 6.12 take the subscription and send nothing.
-        if !supported {
-            tracing::info!("no RDMA event monitor before Linux 6.12; devices are polled");
-            return;
+        match (monitor::subscribe(), monitor::is_supported()) {
+            _ if tx.is_closed() => return,
+            (Ok(_), Ok(supported)) => break supported,
+            _ => std::thread::sleep(LATER),
         }
-        let events = events(Some(monitor), monitor::subscribe, |socket| {
+    };
+    // Kernels before 6.12 take the subscription and send nothing.
+    if !supported {
+        tracing::info!("no RDMA event monitor before Linux 6.12; devices are polled");
+        return;
+    }
+    let subscription = Subscription {
+        name: "rdma",
+        open: monitor::subscribe,
+        wait: |socket| {
             let changed = monitor::changed(socket, WAIT)?;
             Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
-        });
-        let sleep = std::thread::sleep;
-        return forward(tx, "rdma", || Wake::Devices, events, beat, sleep);
-    }
+        },
+        lost: || Wake::Devices,
+    };
+    subscription.forward(tx, beat, std::thread::sleep);
 }
 
 #[cfg(test)]
@@ -163,33 +163,37 @@ mod tests {
 
     #[test]
     fn a_subscription_that_fails_is_made_again_later_and_later() {
-        let (tx, mut rx) = mpsc::channel(64);
+        let (tx, rx) = mpsc::channel(64);
+        let rx = std::cell::RefCell::new(rx);
         let pauses = std::cell::RefCell::new(Vec::new());
-        // Fails as it is opened nine times out of ten.
+        // The ninth attempt succeeds, and then it fails again.
         let open = || {
             use std::sync::atomic::{AtomicU32, Ordering};
-            static OPENED: AtomicU32 = AtomicU32::new(2);
-            match OPENED.fetch_add(1, Ordering::Relaxed) % 10 {
-                0 => Ok(true),
+            static OPENED: AtomicU32 = AtomicU32::new(1);
+            match OPENED.fetch_add(1, Ordering::Relaxed) {
+                9 => Ok(()),
                 _ => Err(NetlinkError::NotSupported),
             }
         };
-        let failing = events(Some(false), open, |opened| match opened {
-            true => Ok(Vec::new()),
-            false => Err(NetlinkError::NotSupported),
-        });
-        // Once opened it goes on and on: the receiver ends it.
-        let beats = std::cell::Cell::new(0);
+        let failing = Subscription {
+            name: "test",
+            open,
+            wait: |()| Err(NetlinkError::NotSupported),
+            lost: || Wake::Devices,
+        };
+        let beats = std::cell::RefCell::new(1..);
         let beat = || {
-            beats.set(beats.get() + 1);
-            if beats.get() == 11 {
-                rx.close();
+            if beats.borrow_mut().next() == Some(10) {
+                rx.borrow_mut().close();
             }
         };
-        let beat = std::cell::RefCell::new(beat);
-        let beat = || (beat.borrow_mut())();
         let pause = |wait: Duration| pauses.borrow_mut().push(wait.as_secs());
-        forward(&tx, "test", || Wake::Devices, failing, beat, pause);
+        failing.forward(&tx, beat, pause);
         assert_eq!(*pauses.borrow(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert!(matches!(rx.borrow_mut().try_recv(), Ok(Wake::Devices)));
+        assert!(
+            rx.borrow_mut().try_recv().is_err(),
+            "changes were missed once"
+        );
     }
 }

@@ -2,8 +2,7 @@
 
 use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
 use crate::observe::track::Window;
-use crate::units::{DeviceKey, Millis, span_text};
-use std::time::Duration;
+use crate::units::{Millis, span_text};
 
 check!(link_flap, run);
 
@@ -13,6 +12,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .clone()
         .filter_map(|port| judge(context, port))
         .collect();
+    found.extend((ports.clone()).filter_map(|port| returns(context, port)));
     found.extend(ports.flat_map(|port| legs(context, port)));
     found
 }
@@ -51,7 +51,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_flap;
     // A link that trains is not faulty: since the boot, or since its device appeared, each time.
     let grace = context.policy.link_state.training_grace.0;
-    let appeared = appearances(context, &port.key.device);
+    let device = context.history.devices.get(&port.key.device);
+    let appeared = device.map_or(&[][..], |seen| &seen.appeared);
     let trains = |at: Millis| {
         let mut began = appeared.iter().chain(&[Millis(0)]);
         began.any(|began| at >= *began && at.since(*began) < grace)
@@ -60,11 +61,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         let window = Window::last(limit.within.0, context.now);
         let edges = context.history.edges_within(&port.key, window, trains);
         // A fall that has not ended yet counts.
-        let falls = match port.is_active() {
+        match port.is_active() {
             true => edges / 2,
             false => edges.div_ceil(2),
-        };
-        falls.max(returns(context, port, limit.within.0))
+        }
     };
     let (reason, limit) = match flaps(policy.failing) > policy.failing.more_than {
         true => ("LinkFlapping", policy.failing),
@@ -80,39 +80,26 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     Some(found.with("last_edge_seconds_ago", ago))
 }
 
-fn appearances<'a>(context: &'a Context<'_>, device: &DeviceKey) -> &'a [Millis] {
-    let seen = context.history.devices.get(device);
-    seen.map_or(&[], |seen| &seen.appeared)
-}
-
-/// How often a port's device came back, and its link with it. Other cards come back at the same time where
-/// the driver was reloaded, and pods that end give devices back.
-fn returns(context: &Context<'_>, port: &PortView<'_>, within: Duration) -> u64 {
-    if context.pods_hold_devices() {
-        return 0;
-    }
-    let own = &port.key.device;
+/// A NIC that resets again and again: its link falls each time, and what is left trains. As little as a reload
+/// of the driver needs no more than degraded.
+fn returns(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let limit = context.policy.link_flap.degraded;
     let grace = context.policy.link_state.training_grace.0;
-    let is_alone = |at: &&Millis| {
-        let mut others = context.history.devices.iter();
-        !others.any(|(key, other)| {
-            !is_on_same_card(key, own) && other.appeared.iter().any(|near| near.apart(**at) < grace)
-        })
-    };
-    let times = appearances(context, own).iter();
-    let times = times.filter(|at| context.now.since(**at) <= within);
-    times.filter(is_alone).count() as u64
-}
-
-fn is_on_same_card(a: &DeviceKey, b: &DeviceKey) -> bool {
-    a.0.split('.').next() == b.0.split('.').next()
+    let counts =
+        |at: &&Millis| context.now.since(**at) <= limit.within.0 && at.since(Millis(0)) >= grace;
+    let device = context.history.devices.get(&port.key.device)?;
+    let count = device.returned.iter().filter(counts).count() as u64;
+    let (subject, span) = (&port.subject, span_text(limit.within.0));
+    let message = format!("{subject}: its device left and came back {count} times within {span}");
+    let found = context.of_port("LinkUnstable", port, message);
+    (count > limit.more_than && !context.pods_hold_devices()).then(|| found.with("returns", count))
 }
 
 #[cfg(test)]
 mod tests {
     mod history;
 
-    use super::super::testing::{Node, key, nic, tell};
+    use super::super::testing::{Node, key, tell};
     use super::*;
     use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
@@ -194,46 +181,6 @@ mod tests {
         }
         node.tick(2500);
         assert_eq!(node.told(&CHECK), [""; 0]);
-    }
-
-    #[test]
-    fn a_device_that_comes_back_again_and_again() {
-        type Bend = fn(&mut Node);
-        let cases: [(u64, Bend, Option<&str>); 6] = [
-            (2, |_| (), None),
-            (3, |_| (), Some("mlx5_2/1 LinkUnstable Degraded Verdict")),
-            (5, |_| (), Some("mlx5_2/1 LinkFlapping Failing Verdict")),
-            // The other function of its card goes with it.
-            (
-                5,
-                |node| {
-                    let seen = node.history.devices[&key(2).device].clone();
-                    let other = DeviceKey(nic(2).replace(".0", ".1"));
-                    node.history.devices.insert(other, seen);
-                },
-                Some("mlx5_2/1 LinkFlapping Failing Verdict"),
-            ),
-            // With another card: the driver is reloaded.
-            (5, |node| appear(node, 3), None),
-            // A pod had it.
-            (5, |node| node.snapshot.netns_exclusive = Some(true), None),
-        ];
-        for (times, bend, want) in cases {
-            let mut node = Node::roce();
-            for _ in 0..times {
-                node.tick(100);
-                appear(&mut node, 2);
-                bend(&mut node);
-            }
-            node.now = node.now.plus(Duration::from_secs(50));
-            let got = node.run(&CHECK).first().map(tell);
-            assert_eq!(got.as_deref(), want, "{times}");
-        }
-    }
-
-    fn appear(node: &mut Node, i: usize) {
-        let device = node.history.devices.get_mut(&key(i).device).unwrap();
-        device.appeared.push(node.now);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::dot1x;
 use super::expected::{
-    Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, PeerAttribute, Shortfall, Sources, UP, majority,
-    remembered,
+    Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, Shortfall, Sources,
+    UP, majority, most, remembered, row,
 };
 use super::nic_kernel::is_resetting;
 use super::peers;
@@ -62,6 +62,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port));
     }
+    found.extend(LEGS.of_rails(context).judge_all());
     found.extend(subnet_manager_away(context));
     found.extend(unlisted_ports(context));
     found
@@ -491,8 +492,23 @@ fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     Some(found.expecting(was, Basis::Remembered))
 }
 
+/// The legs of a rail's bond: one whose function is gone is no leg any more.
+pub const LEGS: RailAttribute = RailAttribute {
+    peers: most,
+    verb: "is a bond with legs:",
+    ..row(
+        "legs",
+        |context, port| Some(bond_legs(context, port).len() as u64).filter(|legs| *legs > 0),
+        &[(PAST_AND_PEERS, "BondLegDown")],
+    )
+};
+
+fn bond_legs<'a>(context: &Context<'a>, port: &PortView<'a>) -> &'a [String] {
+    context.bond_legs(port.netdev.filter(|_| port.is_active()))
+}
+
 fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
-    let legs = context.bond_legs(port.netdev.filter(|_| port.is_active()));
+    let legs = bond_legs(context, port);
     // A leg with an RDMA port of its own is judged as that port.
     let own = |leg: &String| {
         let is = |of: &PortView<'_>| of.port.netdev.as_ref() == Some(leg);

@@ -124,6 +124,7 @@ pub const CHECKS: &[Check] = &[
 /// Attributes of rails that are remembered at their best.
 pub const REMEMBERED: &[&expected::RailAttribute] = &[
     &link_rate::RATE,
+    &link_state::LEGS,
     &mtu::ROCE_MTU,
     &gid_table::GIDS,
     &pcie_link::PATH,

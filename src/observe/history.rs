@@ -36,6 +36,9 @@ const MAX_DEVICES: usize = 512;
 /// Appearances of a device that are kept.
 const MAX_APPEARANCES: usize = 16;
 
+/// How long a device that came back may take to have its name.
+const SETTLES: Duration = Duration::from_secs(30);
+
 /// How long a missing device or GPU may still come back: longer than resets and driver reloads take.
 const AWAITED: Duration = Duration::from_secs(600);
 
@@ -159,6 +162,11 @@ impl LastChange {
 pub struct DeviceHistory {
     /// When it appeared, and came back, after the first enumeration: the last of these times.
     pub appeared: Vec<Millis>,
+    /// When it was registered again: it left and came back. The last of these times.
+    pub returned: Vec<Millis>,
+    /// The kernel's index of it, which changes then, and neither with a rename nor a move to another
+    /// network namespace.
+    pub index: Option<u32>,
     /// Device name when it was last seen; renames keep the key.
     pub name: String,
     /// Port numbers that the device had when last seen.
@@ -169,6 +177,12 @@ pub struct DeviceHistory {
     pub gone_since: Option<Millis>,
     /// No function of another device that is there: forgotten last.
     pub main_function: bool,
+}
+
+fn keep_last(times: &mut Vec<Millis>, at: Millis) {
+    times.push(at);
+    let over = times.len().saturating_sub(MAX_APPEARANCES);
+    times.drain(..over);
 }
 
 /// A GPU seen this boot.
@@ -305,9 +319,9 @@ impl History {
             let before = self.devices.get(&device.key);
             let mut appeared = before.map_or_else(Vec::new, |seen| seen.appeared.clone());
             if before.is_none_or(|seen| seen.missed > 1) {
-                appeared.extend((!first).then_some(devices.at));
-                let over = appeared.len().saturating_sub(MAX_APPEARANCES);
-                appeared.drain(..over);
+                if !first {
+                    keep_last(&mut appeared, devices.at);
+                }
                 // Its links begin again, too.
                 for port in &device.ports {
                     if let Some(port) = self.ports.get_mut(&device.port_key(port.number)) {
@@ -318,10 +332,22 @@ impl History {
                     }
                 }
             }
+            let is_again = before.is_some_and(|seen| match (seen.index, device.index) {
+                (Some(before), Some(now)) => before != now,
+                _ => seen.missed > 1,
+            });
+            let mut returned = before.map_or_else(Vec::new, |seen| seen.returned.clone());
+            // Names may change while a device settles: one that is missed then has not left again.
+            let last = returned.last().copied().unwrap_or_default();
+            if is_again && devices.at.since(last) >= SETTLES {
+                keep_last(&mut returned, devices.at);
+            }
             self.devices.insert(
                 device.key.clone(),
                 DeviceHistory {
                     appeared,
+                    returned,
+                    index: device.index,
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     main_function: device.function.is_whole(),

@@ -341,6 +341,17 @@ fn a_dead_bond_leg_shows_though_the_port_is_active() {
         node.told(&CHECK),
         ["mlx5_0/1 leg ens9 BondLegDown Degraded Verdict"]
     );
+    // Its function leaves the bus, and the bond; no rail remembers or shows more legs.
+    node.set_netdev_named("bond0", up(None, &["eth0"], true));
+    assert_eq!(node.told(&CHECK), [""; 0]);
+    for seconds in [0, 700] {
+        node.tick(seconds);
+        node.set_netdev(0, up(Some("bond0"), &[], true));
+        node.set_netdev_named("bond0", up(None, &["eth0", "ens9"], true));
+        node.learn();
+    }
+    node.set_netdev_named("bond0", up(None, &["eth0"], true));
+    assert_eq!(node.told(&CHECK), ["mlx5_0/1 BondLegDown Degraded Verdict"]);
 }
 
 /// Eight rails, one of which never came up: `bend` makes one of its attributes odd.

@@ -28,6 +28,8 @@ pub struct Memory {
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
     /// When devices appeared that were not there all the time: their links may train for a while.
     pub appearances: BTreeMap<DeviceKey, Vec<Millis>>,
+    /// When devices came back.
+    pub returned: BTreeMap<DeviceKey, Vec<Millis>>,
     /// What the devices are.
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// PCI addresses of GPUs seen this boot.
@@ -79,6 +81,17 @@ impl Memory {
     }
 }
 
+/// Of the devices that have any.
+fn times(
+    devices: &BTreeMap<DeviceKey, DeviceHistory>,
+    of: fn(&DeviceHistory) -> &Vec<Millis>,
+) -> BTreeMap<DeviceKey, Vec<Millis>> {
+    let times = devices
+        .iter()
+        .map(|(key, seen)| (key.clone(), of(seen).clone()));
+    times.filter(|(_, times)| !times.is_empty()).collect()
+}
+
 impl History {
     /// A history that starts from what an earlier run remembered. A memory of another boot is
     /// dropped at the first sample.
@@ -117,6 +130,7 @@ impl History {
             let main_function = fabric.is_none_or(|seen| seen.device.function.is_whole());
             let device = DeviceHistory {
                 appeared: (memory.appearances.get(&key).cloned()).unwrap_or_default(),
+                returned: (memory.returned.get(&key).cloned()).unwrap_or_default(),
                 name,
                 ports,
                 main_function,
@@ -139,10 +153,8 @@ impl History {
             boot_id: self.boot_id.clone(),
             ports: (active().map(|(key, port)| (key.clone(), port.best_rate))).collect(),
             links: (active().map(|(key, port)| (key.clone(), self.kept_link(key, port)))).collect(),
-            appearances: (devices.clone())
-                .map(|(key, seen)| (key.clone(), seen.appeared.clone()))
-                .filter(|(_, appeared)| !appeared.is_empty())
-                .collect(),
+            appearances: times(&self.devices, |seen| &seen.appeared),
+            returned: times(&self.devices, |seen| &seen.returned),
             devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),

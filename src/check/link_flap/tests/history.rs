@@ -1,6 +1,7 @@
 //! What flaps are counted from.
 
-use crate::check::testing::{Node, device, key, link};
+use super::super::CHECK;
+use crate::check::testing::{Node, device, key, link, tell};
 use crate::observe::history::{History, Memory};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
@@ -33,6 +34,74 @@ enum See {
     Up,
     Down,
     Downs(u64),
+}
+
+/// What two enumerations in a row do to a device: how often the device came back by its history, each time after
+/// ten more seconds.
+#[test]
+fn a_device_that_comes_back_again_and_again() {
+    type Leaves = fn(&mut Node);
+    let goes: Leaves = |node| {
+        let last = node.devices.pop().unwrap();
+        node.tick(100);
+        node.devices.push(last);
+    };
+    // Between two enumerations: the kernel's index tells.
+    let is_registered_again: Leaves = |node| {
+        node.tick(100);
+        let last = node.devices.last_mut().unwrap();
+        last.index = last.index.map(|index| index + 100);
+    };
+    let is_renamed: Leaves = |node| {
+        node.tick(100);
+        node.devices[7].name.push('x');
+    };
+    let is_missed: Leaves = |node| {
+        let last = node.devices.pop().unwrap();
+        node.tick(10);
+        node.devices.push(last);
+    };
+    let goes_unnumbered: Leaves = |node| {
+        let mut last = node.devices.pop().unwrap();
+        last.index = None;
+        node.tick(100);
+        node.devices.push(last);
+    };
+    let unstable = ["mlx5_7/1 LinkUnstable Degraded Verdict"];
+    for (case, leaves, times, want) in [
+        ("index is the same: moved", goes, 4, &[][..]),
+        ("no index", goes_unnumbered, 2, &[]),
+        ("no index", goes_unnumbered, 3, &unstable),
+        ("index", is_registered_again, 2, &[]),
+        ("index", is_registered_again, 6, &unstable),
+        ("renamed", is_renamed, 6, &[]),
+        ("missed", is_missed, 6, &[]),
+    ] {
+        let mut node = Node::infiniband();
+        node.tick(300);
+        for _ in 0..times {
+            leaves(&mut node);
+            node.tick(1);
+        }
+        let found = node.run(&CHECK);
+        assert_eq!(found.iter().map(tell).collect::<Vec<_>>(), want, "{case}");
+        let kept = History::restore(node.history.memory());
+        assert_eq!(
+            kept.devices[&key(7).device].returned,
+            node.history.devices[&key(7).device].returned
+        );
+        node.history = kept;
+        assert_eq!(
+            node.told(&CHECK).len(),
+            want.len(),
+            "{case}, after a restart"
+        );
+        node.snapshot.netns_exclusive = Some(true);
+        assert_eq!(node.told(&CHECK), [""; 0], "{case}, pods hold devices");
+        node.snapshot.netns_exclusive = None;
+        node.tick(700);
+        assert_eq!(node.told(&CHECK), [""; 0], "{case}, later");
+    }
 }
 
 #[test]
