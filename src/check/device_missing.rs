@@ -232,19 +232,24 @@ fn planned_absence(
     if !all(&answers) {
         return candidate;
     }
-    if all(&|_, seen| all_rails_left(context, seen)) {
+    let has_no_driver = |key: &DeviceKey| {
+        let nic = context.pci().and_then(|pci| pci.bare.get(&key.0));
+        nic.is_some_and(|nic| nic.driver.is_none())
+    };
+    if all(&|key, seen| all_rails_left(context, seen, has_no_driver(key))) {
         return candidate.raised_after(policy.reload_takes.0);
     }
     candidate.with(PASSES_WITHIN, policy.reset_takes.0.as_secs())
 }
 
-/// Whether every rail, two at least, went with a device, whether or not some are back.
-fn all_rails_left(context: &Context<'_>, seen: &DeviceHistory) -> bool {
+/// Whether every rail went with a device, whether or not some are back. A rail alone that lost its device and
+/// still has its driver failed by itself.
+fn all_rails_left(context: &Context<'_>, seen: &DeviceHistory, has_no_driver: bool) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
     let went = |of: &DeviceHistory| of.missed > 0 || of.appeared.last() >= seen.gone_since.as_ref();
     let rails: Vec<bool> = rails.map(|(_, of)| went(of)).collect();
-    rails.len() >= 2 && !rails.contains(&false)
+    (rails.len() >= 2 || has_no_driver) && !rails.contains(&false)
 }
 
 /// Rails of before the restart that were up, or that the machine's shape has, and have not been seen

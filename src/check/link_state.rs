@@ -39,6 +39,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(unseen_on_rails(context, &of_rails_up, |rail| {
         !rail.is_active()
     }));
+    found.extend(unseen_on_rails(context, &["NoLid"], |rail| {
+        rail.is_infiniband() && rail.link.is_some_and(|link| link.lid.is_none())
+    }));
+    let links = ["LinkDown", "LinkInit", "PhysDisabled"];
+    found.extend(unseen_on_rails(context, &links, |rail| rail.is_in_a_pod()));
     // Where nothing but the layer is unread.
     found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |_| false));
     found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
@@ -346,7 +351,9 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
         let alike = peers::among(context, port, |other| Some(other.is_active()));
         let proof = majority(&alike) == Some(true);
         let is_unused = || peers::is_second(context, port) || all_use_another_port(context, port);
-        let hint = proof || up > 0 && !is_unused();
+        // A single second port may be cabled for something else, two show that they are meant to be used.
+        let few_up = alike.iter().filter(|up| **up).count() < 2;
+        let hint = proof || up > 0 && !(few_up && is_unused());
         sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
         sources.shape = shape.map(|rails| (should(rails), Certainty::Yes));
         sources.remembered = sources.remembered.or(remembered(context, port, UP));

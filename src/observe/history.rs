@@ -15,7 +15,7 @@ use super::gpudirect::GpuDirectFacts;
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
 use super::lldp::Neighbor;
-use super::pci::PciFacts;
+use super::pci::{BareNic, PciFacts, gives_away};
 use super::rdma::{PortState, RdmaDevice, RdmaPort};
 use super::reading::Stamped;
 use super::remembered::Remembered;
@@ -339,7 +339,12 @@ impl History {
             let mut returned = before.map_or_else(Vec::new, |seen| seen.returned.clone());
             // Names may change while a device settles: one that is missed then has not left again.
             let last = returned.last().copied().unwrap_or_default();
-            if is_again && devices.at.since(last) >= SETTLES {
+            let was_given = |nic: &BareNic| gives_away(nic.driver.as_deref());
+            let pci = snapshot
+                .pci
+                .as_ref()
+                .and_then(|pci| pci.value.bare.get(&device.key.0));
+            if is_again && devices.at.since(last) >= SETTLES && !pci.is_some_and(was_given) {
                 keep_last(&mut returned, devices.at);
             }
             self.devices.insert(

@@ -14,8 +14,8 @@ use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use crate::observe::snapshot::Snapshot;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
-    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, lldp, netdev, ovs, pci,
-    replay, routes, umad, vf,
+    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, lldp, netdev, ovs, parse,
+    pci, replay, routes, umad, vf,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
 use ReadClass::{HeldBack, Plain, Rates, Vital};
@@ -253,15 +253,18 @@ fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
 }
 
 fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: bool) -> Sample {
-    let (mut netns_exclusive, mut is_listed) = (None, !netlink || !host.is_live());
+    let mode = parse::word(host, "sys/module/ib_core/parameters/netns_mode");
+    let mut netns_exclusive = mode.map(|shared| shared == "N");
+    let mut is_listed = !netlink || !host.is_live();
     if netlink
         && host.is_live()
         && let Ok(mut client) = rdma::Client::open()
     {
-        netns_exclusive = client
+        let told = client
             .system()
             .ok()
             .and_then(|system| system.netns_exclusive);
+        netns_exclusive = told.or(netns_exclusive);
         if let (Reading::Value(devices), Ok(known)) = (&mut devices, client.devices()) {
             is_listed = true;
             for device in devices.iter_mut() {

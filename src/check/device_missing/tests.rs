@@ -1,8 +1,10 @@
-use super::super::testing::{Node, gpu, listed, nic};
+use super::super::testing::{Node, gpu, listed, nic, tell};
 use super::*;
+use crate::check::Policy;
 use crate::check::roles::Role;
 use crate::observe::pci::{BareNic, Distance};
 use crate::observe::reading::{Fault, FaultKind};
+use std::time::Duration;
 
 #[test]
 fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return() {
@@ -305,6 +307,38 @@ fn a_rail_that_is_given_to_a_virtual_machine_has_not_vanished() {
         node.tick(5);
         let want = want.replace("mlx5_7", "mlx5_7/1");
         assert_eq!(node.told(&CHECK), [want], "{driver:?}, the agent restarted");
+    }
+}
+
+/// A driver that is reloaded on a machine with one rail; where the driver stays, the rail failed.
+#[test]
+fn the_only_rail_without_its_driver() {
+    for (driver, want) in [
+        (None, Policy::default().device_missing.reload_takes.0),
+        (Some("mlx5_core"), Duration::ZERO),
+    ] {
+        let mut node = Node::infiniband();
+        let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+        for i in 1..8 {
+            node.devices.pop();
+            pci.functions.remove(&nic(i));
+        }
+        node.history = Default::default();
+        node.set_pci(pci.clone());
+        node.tick(60);
+        node.devices.pop();
+        let nic_without = BareNic {
+            driver: driver.map(String::from),
+            ..BareNic::default()
+        };
+        pci.bare.insert(nic(0), nic_without);
+        node.set_pci(pci);
+        for _ in 0..4 {
+            node.tick(5);
+        }
+        let found = node.run(&CHECK);
+        assert_eq!(tell(&found[0]), "mlx5_0 RailVanished Failing Verdict");
+        assert_eq!(found[0].timing.raise_after, want, "{driver:?}");
     }
 }
 

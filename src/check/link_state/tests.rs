@@ -1,4 +1,4 @@
-use super::super::testing::{Node, key, nic};
+use super::super::testing::{Node, key, link, nic};
 use super::*;
 use crate::check::roles::Role;
 use crate::observe::netdev::NetdevFacts;
@@ -120,7 +120,7 @@ fn a_blink_while_it_trains_is_not_a_fall() {
         node.set_state(3, PortState::Down, PhysState::Polling);
         node.history = Default::default();
         node.tick(1);
-        node.set_link(3, super::super::testing::link(400, 4));
+        node.set_link(3, link(400, 4));
         node.tick(1);
         node.tick(up_for);
         node.set_state(3, PortState::Down, PhysState::Polling);
@@ -189,12 +189,12 @@ fn never_up_needs_evidence() {
     assert_eq!(evidence, "expected by configuration");
 
     let mut peers = all_down_from_the_start();
-    peers.set_link(5, super::super::testing::link(400, 4));
+    peers.set_link(5, link(400, 4));
     peers.tick(1);
     let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
     assert_eq!(reasons, ["LinkUnproven"; 7], "one is not a rule");
     for i in 0..3 {
-        peers.set_link(i, super::super::testing::link(400, 4));
+        peers.set_link(i, link(400, 4));
     }
     peers.tick(1);
     let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
@@ -202,7 +202,7 @@ fn never_up_needs_evidence() {
         reasons, ["LinkUnproven"; 4],
         "half may be all that is cabled"
     );
-    peers.set_link(3, super::super::testing::link(400, 4));
+    peers.set_link(3, link(400, 4));
     peers.tick(1);
     assert_eq!(peers.run(&CHECK).len(), 3);
     assert!(peers.run(&CHECK).iter().all(|c| c.reason == "LinkDown"));
@@ -252,6 +252,24 @@ fn spares_beyond_the_expected_number_are_not_missed() {
     node.devices.remove(0);
     node.tick(1);
     assert_eq!(reasons(&node), spares);
+}
+
+#[test]
+fn a_lid_that_cannot_be_read_mends_nothing() {
+    let mut node = Node::infiniband();
+    for (lid, want) in [(Some(0), "NoLid"), (None, "unseen NoLid"), (Some(7), "")] {
+        let mut facts = link(400, 4);
+        facts.lid = lid;
+        node.set_link(3, facts);
+        node.tick(1);
+        let found = run(&node.context());
+        let found = found.iter().map(|of| match of.unseen {
+            true => format!("unseen {}", of.reason),
+            false => of.reason.to_string(),
+        });
+        let of_lid: Vec<String> = found.filter(|of| of.ends_with("NoLid")).collect();
+        assert_eq!(of_lid.concat(), want, "{lid:?}");
+    }
 }
 
 #[test]
@@ -489,7 +507,7 @@ fn a_port_whose_mode_changed_is_held_against_itself() {
 #[test]
 fn lids_that_change_are_told_for_an_hour() {
     let set = |node: &mut Node, lid, sm_lid| {
-        let mut facts = super::super::testing::link(400, 4);
+        let mut facts = link(400, 4);
         (facts.lid, facts.sm_lid) = (Some(lid), Some(sm_lid));
         node.set_link(0, facts);
         node.tick(1);
@@ -525,7 +543,7 @@ fn one_cabled_second_port_does_not_condemn_the_others() {
         );
         node.set_state(i, PortState::Down, PhysState::Polling);
         let down = node.snapshot.links[&super::super::testing::key(i)].clone();
-        node.set_link(i, super::super::testing::link(400, 4));
+        node.set_link(i, link(400, 4));
         node.snapshot.links.insert(key, down);
     }
     let first = node.snapshot.links[&key(0)].clone();
@@ -535,6 +553,26 @@ fn one_cabled_second_port_does_not_condemn_the_others() {
     let told = node.told(&CHECK);
     assert_eq!(told.len(), 7, "{told:?}");
     assert!(told.iter().all(|t| t.ends_with("NeverUp Unknown Notice")));
+    // Two or more are cabled to be used: the others are no spares for sure, and most of them up prove it.
+    for (up, want) in [
+        (2, "LinkUnproven Unknown Verdict"),
+        (4, "LinkUnproven Unknown Verdict"),
+        (5, "LinkDown Failing Verdict"),
+    ] {
+        for i in 0..up {
+            let second = node.devices[i].port_key(2);
+            let facts = node.snapshot.links[&key(i)].clone();
+            node.snapshot.links.insert(second, facts);
+        }
+        let second = node.devices[5].port_key(2);
+        let down = node.snapshot.links[&node.devices[7].port_key(2)].clone();
+        node.snapshot.links.insert(second, down);
+        node.history = Default::default();
+        node.tick(1);
+        let told = node.told(&CHECK);
+        assert_eq!(told.len(), 8 - up, "{told:?}");
+        assert!(told.iter().all(|t| t.ends_with(want)), "{up}: {told:?}");
+    }
 }
 
 #[test]
@@ -569,12 +607,16 @@ fn interfaces_that_pods_take() {
     // A pod has it.
     let mut node = gvnics();
     node.devices[3].ports[0].netdev = None;
-    let mut gone = crate::check::testing::link(200, 1);
+    let mut gone = link(200, 1);
     gone.state = Reading::NotObservable;
     gone.phys_state = Reading::NotObservable;
     node.set_link(3, gone);
     node.tick(1);
     assert_eq!(told(&node), [""; 0]);
+    // What it had before has not healed.
+    let stands =
+        |of: &Candidate| of.unseen && of.reason == "LinkDown" && of.key == "0000:1b:00.0/1";
+    assert!(run(&node.context()).iter().any(stands));
 
     // It came back, switched off.
     let mut node = gvnics();

@@ -39,7 +39,9 @@ pub(super) fn causes(
     let missed = tcp || multi;
     let lacking = missed && plugin_lacking(log, context);
     let is_lacking = |root: &Failure| lacking && *root == Failure::PluginMissing;
-    let fits = |root: &&Failure| missed && seen(root) || is_lacking(root);
+    // Another plugin may have looked in vain before NCCL itself found some.
+    let stands = |root: &Failure| *root != Failure::NoDevice || any(|p| p.ib_none || !p.ib_found);
+    let fits = |root: &&Failure| missed && seen(root) && stands(root) || is_lacking(root);
     causes.extend(ORDER.roots.iter().filter(fits));
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
         causes.push(Failure::PluginInit);
@@ -48,8 +50,8 @@ pub(super) fn causes(
         causes.push(Failure::OfiTcp);
     }
     let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
-    if by_tcp && causes.is_empty() {
-        causes.push(match any(|p| p.ib_none) {
+    if by_tcp && causes.is_empty() && !seen(&Failure::Ifname) {
+        causes.push(match any(|p| p.ib_none || p.ib_failed()) {
             true => Failure::NoDevice,
             false => Failure::IbNotTried,
         });

@@ -6,6 +6,7 @@ use super::span::{JobSpan, group_span};
 use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::{Link, Transport};
+use crate::observe::nccl::group::Group;
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
 use crate::settings_macro::words;
@@ -155,16 +156,18 @@ fn over_tcp(
 /// Whether the log shows the whole choice of TCP, and no process tried anything else before. This is
 /// what NCCL_NET=Socket looks like, which is never printed. From 2.13 to 2.28.3 verbs are tried even then:
 /// without their lines NCCL_IB_DISABLE is set, unless the log shows variables and not that one. Without
-/// devices and NCCL's version, the log may lack the lines that tell.
+/// devices and NCCL's version, which up to 2.21 only rank 0 prints, the log may lack the lines that tell.
 fn perhaps_asked(log: &NcclLog, context: &JobContext<'_>) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let minor = |version: &String| version.split('.').nth(1)?.parse::<u32>().ok();
     let minor = log.version.as_ref().and_then(minor);
+    let has_rank_0 = any(|p| p.ranks.is_empty() || p.ranks.iter().any(|(_, rank)| *rank == 0));
     let lines_lack = match minor {
-        Some(13..28) => any(|p| p.env_shown) && !any(|p| p.ib_tried),
-        Some(_) => false,
-        None => !any(|p| p.ib_found),
+        Some(28..) => false,
+        None if has_rank_0 => !any(|p| p.ib_found),
+        Some(..13) => false,
+        _ => any(|p| p.env_shown) && !any(|p| p.ib_tried),
     };
     let failed = |process: &Process| process.ib_failed() || process.plugin_failed;
     let no_plugin =
@@ -257,7 +260,21 @@ fn configured(log: &NcclLog, context: &JobContext<'_>) -> bool {
     let plugin = log.live().any(|process| process.plugin_failed)
         || context.requests_plugin()
         || causes::plugin_lacking(log, context);
-    sockets || verbs_off && !plugin
+    sockets || verbs_off && !plugin && !fell_back_apart(log)
+}
+
+/// Whether a communicator between nodes tried verbs in vain while another one, of another job in the same log,
+/// disables them.
+fn fell_back_apart(log: &NcclLog) -> bool {
+    let fell_back = |group: &Group| {
+        let processes = || group.places().filter_map(|place| log.processes.get(&place));
+        let in_vain =
+            |process: &Process| process.ib_failed() && process.chosen == Some(Net::Socket);
+        processes().any(in_vain) && !processes().any(|process| process.ib_disabled)
+    };
+    let mut groups = log.groups.values().filter(|group| !group.superseded);
+    log.live().any(|process| process.ib_disabled)
+        && groups.any(|group| group.nodes > Some(1) && fell_back(group))
 }
 
 fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {

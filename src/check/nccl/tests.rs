@@ -1,6 +1,7 @@
 //! Logs to verdicts: the lessons of users' logs, the rule's steps, each version's grammar.
 
 use super::*;
+use crate::observe::nccl::Failure;
 use crate::observe::nccl::log::Limits;
 use crate::source::nccl::Reader;
 
@@ -1265,4 +1266,106 @@ fn settings_that_a_script_printed() {
     let want = want.map(|(name, value)| (name.to_string(), value.to_string()));
     assert_eq!(log.env, want.into());
     assert!(log.printed_socket && !log.printed_ib_off);
+}
+
+/// Up to NCCL 2.21 only rank 0 prints the version: a worker's log without it lacks no line.
+#[test]
+fn sockets_as_a_worker_shows_them() {
+    let of = |rank: u32, more: &str| {
+        format!(
+            "w1:40:440 [0] NCCL INFO Bootstrap : Using eth0:10.0.1.5<0>
+w1:40:440 [0] NCCL INFO NET/Plugin: Using internal network plugin.
+{more}w1:40:440 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.1.5<0>
+w1:40:440 [0] NCCL INFO Using network Socket
+w1:40:440 [0] NCCL INFO comm 0x5 rank {rank} nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+w1:40:440 [0] NCCL INFO Channel 00/0 : {rank}[0] -> 0[0] [send] via NET/Socket/0\n"
+        )
+    };
+    let env = "w1:40:440 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n";
+    let no_device = "w1:40:440 [0] NCCL INFO NET/IB : No device found.\n";
+    for (rank, more, want) in [
+        (8, "", Configured),
+        (0, "", Yes),
+        (8, env, Yes),
+        (8, no_device, Yes),
+    ] {
+        let lines = of(rank, more);
+        assert_eq!(verdict(&lines).tcp_fallback, want, "{lines}");
+    }
+}
+
+/// NCCL 2.28 on: verbs that are disabled are refused, without a word on devices.
+#[test]
+fn verbs_that_are_refused() {
+    let of = |more: &str| {
+        format!(
+            "n1:1:2 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
+n1:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.1.5<0>
+{more}n1:1:2 [0] NCCL INFO Failed to initialize NET plugin IB
+n1:1:2 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.1.5<0>
+n1:1:2 [0] NCCL INFO Using network Socket
+n1:1:2 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n"
+        )
+    };
+    let env = "n1:1:2 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n";
+    let off = "n1:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n";
+    let no_device = "n1:1:2 [0] NCCL INFO NET/IB : No device found.\n";
+    for (more, want) in [
+        ("", Configured),
+        (env, Yes),
+        (off, Configured),
+        (no_device, Yes),
+    ] {
+        let lines = of(more);
+        assert_eq!(verdict(&lines).tcp_fallback, want, "{lines}");
+    }
+}
+
+#[test]
+fn a_job_that_disables_verbs_excuses_no_other_job() {
+    let job = |host: &str, id: &str, net: &str, nranks: u32| {
+        format!(
+            "{host}:1:2 [0] NCCL INFO NCCL version 2.26.2+cuda12.4
+{host}:1:2 [0] NCCL INFO Bootstrap: Using eth0:10.0.1.5<0>
+{host}:1:2 [0] NCCL INFO {net}
+{host}:1:2 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.1.5<0>
+{host}:1:2 [0] NCCL INFO Using network Socket
+{host}:1:2 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks {nranks} cudaDev 0 busId 19000 commId {id} - Init START
+{host}:1:2 [0] NCCL INFO comm 0x5 rank 0 nRanks {nranks} nNodes 2 localRanks 8 localRank 0 MNNVL 0
+{host}:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n"
+        )
+    };
+    let (off, none) = (
+        "NCCL_IB_DISABLE set by environment to 1.",
+        "NET/IB : No device found.",
+    );
+    let asks = job("n1", "0x11", off, 16);
+    for nranks in [16, 64] {
+        let lines = format!("{asks}{}", job("n2", "0x22", none, nranks));
+        assert_eq!(verdict(&lines).tcp_fallback, Yes, "{lines}");
+        let lines = format!("{asks}{}", job("n2", "0x22", off, nranks));
+        assert_eq!(verdict(&lines).tcp_fallback, Configured, "{lines}");
+    }
+}
+
+#[test]
+fn causes_that_another_line_refutes() {
+    let sockets = "n1:1:2 [0] NCCL INFO NCCL version 2.22.3+cuda12.6
+n1:1:2 [0] transport/net_ib.cc:567 NCCL WARN NET/IB : No IP interface found.
+n1:1:2 [0] NCCL INFO Using network Socket
+n1:1:2 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+    let found = verdict(sockets);
+    assert_eq!(
+        (found.tcp_fallback, &found.causes[..]),
+        (Yes, &[Failure::Ifname][..])
+    );
+    // NVIDIA's plugin finds no device, and NCCL itself does.
+    let verbs = "n1:1:2 [0] NCCL INFO NET/IB : No device found.
+n1:1:2 [0] NCCL INFO NET/IB : Using [0]rocep1s0f0:1/RoCE [RO]; OOB eth0:1.1.1.1<0>
+n1:1:2 [0] NCCL INFO Using network IB
+n1:1:2 [0] NCCL INFO comm 0x5 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n";
+    let found = verdict(verbs);
+    assert_eq!((found.tcp_fallback, &found.causes[..]), (No, &[][..]));
 }

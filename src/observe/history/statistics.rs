@@ -6,13 +6,32 @@ use crate::observe::snapshot::Snapshot;
 
 impl History {
     pub(super) fn push_netdevs(&mut self, snapshot: &Snapshot) {
+        // A pod has it: that it is closed and opened on the way is not the link's doing.
+        let absent = snapshot
+            .netdevs
+            .iter()
+            .filter(|(_, facts)| facts.value.carrier_changes == Reading::Absent);
+        let of_gvnic = ports_of(snapshot)
+            .filter(|(_, port)| port.netdev.is_none())
+            .filter_map(|(device, port)| {
+                let seen = &self.fabric.get(&device.key)?.device;
+                seen.ports
+                    .iter()
+                    .find(|of| of.number == port.number)?
+                    .netdev
+                    .as_ref()
+            });
+        let in_pods: Vec<String> = absent
+            .map(|(name, _)| name)
+            .chain(of_gvnic)
+            .cloned()
+            .collect();
+        for name in in_pods {
+            let tracks = self.netdevs.get_mut(&name);
+            tracks.map(|tracks| tracks.remove("carrier_changes"));
+        }
         for (name, facts) in &snapshot.netdevs {
             let Some(changes) = facts.value.carrier_changes.value() else {
-                // A pod has it: that it is closed and opened on the way is not the link's doing.
-                if facts.value.carrier_changes == Reading::Absent {
-                    let tracks = self.netdevs.get_mut(name);
-                    tracks.map(|tracks| tracks.remove("carrier_changes"));
-                }
                 continue;
             };
             let tracks = self.netdevs.entry(name.clone()).or_default();

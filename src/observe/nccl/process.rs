@@ -47,6 +47,8 @@ pub struct Process {
     pub ib_found: bool,
     /// It found no verbs device, or could not use verbs at all.
     pub ib_none: bool,
+    /// NCCL 2.28 or later could not start verbs: where no other line says why, they are disabled.
+    pub ib_refused: bool,
     /// Lines of verbs at work, such as a failed operation: they are in use.
     pub ib_at_work: bool,
     /// It loaded a verbs plugin.
@@ -190,7 +192,8 @@ impl Process {
     /// Whether it tried verbs in vain. Since 2.27 they are initialised also where NCCL_NET then selects
     /// sockets, and plugins are loaded before.
     pub fn ib_failed(&self) -> bool {
-        self.ib_tried && (!self.ib_found || self.ib_none)
+        let refused = self.ib_refused && self.env_shown && !self.ib_disabled;
+        self.ib_tried && (!self.ib_found || self.ib_none) || refused
     }
 
     /// Whether the log shows that NCCL_NET=Socket made the choice, which leaves no other trace: nothing

@@ -1,13 +1,15 @@
 //! What flaps are counted from.
 
 use super::super::CHECK;
-use crate::check::testing::{Node, device, key, link, tell};
+use crate::check::testing::{Node, device, key, link, nic, tell};
 use crate::observe::history::{History, Memory};
 use crate::observe::netdev::NetdevFacts;
+use crate::observe::pci::{BareNic, PciFacts};
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
-use crate::observe::reading::Reading;
+use crate::observe::reading::{Reading, Stamped};
 use crate::observe::track::Window;
-use crate::units::{DeviceKey, PortKey};
+use crate::units::{DeviceKey, Millis, PortKey};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn edges(node: &Node, i: usize) -> u64 {
@@ -34,6 +36,21 @@ enum See {
     Up,
     Down,
     Downs(u64),
+}
+
+fn given_to_vm(i: usize) -> Arc<Stamped<PciFacts>> {
+    let nic_of_vm = BareNic {
+        driver: Some("vfio-pci".into()),
+        ..BareNic::default()
+    };
+    let value = PciFacts {
+        bare: [(nic(i), nic_of_vm)].into(),
+        ..PciFacts::default()
+    };
+    Arc::new(Stamped {
+        at: Millis(1),
+        value,
+    })
 }
 
 /// What two enumerations in a row do to a device: how often the device came back by its history, each time after
@@ -67,6 +84,12 @@ fn a_device_that_comes_back_again_and_again() {
         node.tick(100);
         node.devices.push(last);
     };
+    let is_given: Leaves = |node| {
+        let last = node.devices.pop().unwrap();
+        node.snapshot.pci = Some(given_to_vm(7));
+        node.tick(100);
+        node.devices.push(last);
+    };
     let unstable = ["mlx5_7/1 LinkUnstable Degraded Verdict"];
     for (case, leaves, times, want) in [
         ("index is the same: moved", goes, 4, &[][..]),
@@ -76,6 +99,7 @@ fn a_device_that_comes_back_again_and_again() {
         ("index", is_registered_again, 6, &unstable),
         ("renamed", is_renamed, 6, &[]),
         ("missed", is_missed, 6, &[]),
+        ("given to a virtual machine", is_given, 6, &[]),
     ] {
         let mut node = Node::infiniband();
         node.tick(300);
@@ -101,6 +125,41 @@ fn a_device_that_comes_back_again_and_again() {
         node.snapshot.netns_exclusive = None;
         node.tick(700);
         assert_eq!(node.told(&CHECK), [""; 0], "{case}, later");
+    }
+}
+
+/// Pods close and open the interface of a gVNIC, which leaves its device; mlx5's interface leaves the port's facts.
+#[test]
+fn interfaces_that_pods_have_do_not_flap() {
+    let facts = |changes| NetdevFacts {
+        carrier_changes: changes,
+        ..NetdevFacts::default()
+    };
+    for (driver, has_pods, want) in [
+        ("gve", true, 0),
+        ("mlx5_core", true, 0),
+        ("mlx5_core", false, 12),
+    ] {
+        let mut node = Node::roce();
+        node.devices[0].driver = driver.into();
+        node.history = History::default();
+        let mut changes = 2;
+        node.set_netdev(0, facts(Reading::Value(changes)));
+        node.tick(600);
+        for _ in 0..6 {
+            if has_pods && driver == "gve" {
+                node.devices[0].ports[0].netdev = None;
+                node.snapshot.netdevs.remove("eth0");
+            } else if has_pods {
+                node.set_netdev(0, facts(Reading::Absent));
+            }
+            node.tick(20);
+            changes += 2;
+            node.devices[0].ports[0].netdev = Some("eth0".into());
+            node.set_netdev(0, facts(Reading::Value(changes)));
+            node.tick(20);
+        }
+        assert_eq!(edges(&node, 0), want, "{driver}");
     }
 }
 

@@ -139,7 +139,7 @@ impl Process {
                 self.stage = self.stage.max(Stage::Network);
             }
             Event::NetFailed(name) => match Net::of(name) {
-                Net::Ib => (self.ib_none, self.ib_tried) = (true, true),
+                Net::Ib => (self.ib_none, self.ib_refused) = (self.ib_tried, !self.ib_tried),
                 Net::Socket => {}
                 _ => self.plugin_failed = true,
             },
