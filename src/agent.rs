@@ -212,9 +212,12 @@ impl AgentLoop {
         let memory = found.memory();
         let mut sampler = found.sampler(config, clock);
         sampler.remember(&memory);
+        let mut evaluator = start::evaluator(config, config.policy.clone(), memory);
+        let findings = found.saved.findings_of(found.boot_id.as_deref());
+        evaluator.restore(findings, clock.now());
         AgentLoop {
             sampler,
-            evaluator: start::evaluator(config, config.policy.clone(), memory),
+            evaluator,
             clock,
             saver,
             supervisor: supervisor.clone(),
@@ -414,6 +417,7 @@ impl AgentLoop {
             || now.since(self.counts_saved_at) >= SAVE_COUNTS_EVERY;
         let kernel_log = self.kernel_log.clone();
         let mut memory = self.evaluator.history.memory();
+        let mut findings = self.evaluator.findings_to_keep();
         let saved = &self.found.saved;
         if memory.boot_id.is_none() && saved.memory.boot_id.is_some() {
             let remembered = memory.remembered;
@@ -421,8 +425,10 @@ impl AgentLoop {
                 remembered,
                 ..saved.memory.clone()
             };
+            findings.clone_from(&saved.findings);
         }
-        let current = Saved::new(memory, restricted, kernel_log);
+        let mut current = Saved::new(memory, restricted, kernel_log);
+        current.findings = findings;
         if current != *saved && (with_counts || !current.is_like(saved)) {
             self.counts_saved_at = now;
             self.saver.save(&current);

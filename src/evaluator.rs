@@ -5,6 +5,7 @@ use crate::check::allocatable;
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::gpudirect::GpuDirectVerdict;
 use crate::check::job_verdicts::Jobs;
+use crate::check::kept::KeptFinding;
 use crate::check::link_state::{self, needs_manager};
 use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings, Profile};
@@ -131,6 +132,19 @@ impl Evaluator {
             platform,
             ..Evaluator::default()
         }
+    }
+
+    /// What is believed, for the next run of the agent.
+    pub fn findings_to_keep(&self) -> Vec<KeptFinding> {
+        self.debouncer.standing().map(KeptFinding::from).collect()
+    }
+
+    /// Continues from what an earlier run of this boot believed.
+    pub fn restore(&mut self, kept: Vec<KeptFinding>, now: Millis) {
+        let findings = kept
+            .into_iter()
+            .filter_map(|kept| kept.restore(&self.policy));
+        self.debouncer.restore(findings, now);
     }
 
     /// Sets what the Node offers; `None` if unknown. A node that was ready before the first offer came

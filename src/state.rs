@@ -1,6 +1,7 @@
 //! State that outlives a restart of the agent, as one small JSON file. Losing it costs the memory
 //! of this boot, nothing else.
 
+use crate::check::kept::KeptFinding;
 use crate::files::{read_regular, replace};
 use crate::observe::history::Memory;
 use crate::source::kernel_log::state::ResumeState;
@@ -29,7 +30,7 @@ const MAX: u64 = 8 << 20;
 pub struct StateDir(Option<PathBuf>);
 
 /// Content of the state file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     version: u32,
     /// The history's memory of this boot.
@@ -38,6 +39,9 @@ pub struct Saved {
     pub restricted: Vec<PortKey>,
     /// How far the kernel log was read with its events recorded in `memory`.
     pub kernel_log: Option<ResumeState>,
+    /// What was believed of the memory's boot.
+    #[serde(default)]
+    pub findings: Vec<KeptFinding>,
 }
 
 impl Saved {
@@ -48,13 +52,18 @@ impl Saved {
             memory,
             restricted,
             kernel_log,
+            findings: Vec::new(),
         }
     }
 
-    /// Whether only the values of counters differ.
+    /// Whether only the values of counters and the findings' evidence differ.
     pub fn is_like(&self, other: &Saved) -> bool {
         let mut own = self.clone();
         own.memory.take_counts_of(&other.memory);
+        let identities = other.findings.iter().map(KeptFinding::identity);
+        if (self.findings.iter().map(KeptFinding::identity)).eq(identities) {
+            own.findings.clone_from(&other.findings);
+        }
         own == *other
     }
 
@@ -63,6 +72,12 @@ impl Saved {
     pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {
         let restricted = self.memory_of(boot_id).map(|_| self.restricted.clone());
         restricted.unwrap_or_default()
+    }
+
+    /// What was believed, if the file is of this boot.
+    pub fn findings_of(&self, boot_id: Option<&str>) -> Vec<KeptFinding> {
+        let findings = self.memory_of(boot_id).map(|_| self.findings.clone());
+        findings.unwrap_or_default()
     }
 
     /// What a history starts from. Without the same boot id that is only what outlives a reboot.
@@ -121,6 +136,7 @@ impl StateDir {
         let mut saved: Saved = self.read(FILE).unwrap_or_default();
         if self.file(ACCEPT).is_some_and(|file| file.exists()) {
             saved.memory.remembered.forget();
+            saved.findings.clear();
         }
         saved
     }

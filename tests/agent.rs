@@ -217,6 +217,49 @@ fn what_counters_show_outlives_a_kill_and_a_boot_id_that_cannot_be_read() {
     assert_eq!(value(&seen, "selvage_fabric_state", &degraded), Some(1.0));
 }
 
+/// What can no longer be read when the agent starts again has not healed.
+#[test]
+fn findings_outlive_a_kill_and_files_that_cannot_be_read() {
+    let (dir, _node) = node("h100_ib");
+    let state = support::scratch();
+    let flag = format!("--set=agent.state_dir={}", state.path().display());
+    let port = dir.path().join("sys/class/infiniband/mlx5_4/ports/1");
+    let lid = port.join("lid");
+    std::fs::write(&lid, "0x0").unwrap();
+    {
+        let agent = Server::agent(dir.path(), &[&flag]);
+        until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
+        let memory = state.path().join("memory.json");
+        until("state file that knows the finding", || {
+            let text = std::fs::read_to_string(&memory).ok()?;
+            text.contains("NoLid").then_some(())
+        });
+        // Dropped: SIGKILL.
+    }
+    std::fs::remove_file(&lid).unwrap();
+    std::fs::create_dir(&lid).unwrap();
+    let agent = Server::agent(
+        dir.path(),
+        &[
+            &flag,
+            "--set=policy.link_state.clear_after=1s",
+            "--set=hysteresis.hold=1s",
+        ],
+    );
+    until_metric(&agent, "selvage_full_window", &[], 1.0);
+    let is = |state: &str| {
+        value(
+            &metrics(&agent),
+            "selvage_fabric_state",
+            &[("state", state)],
+        )
+    };
+    assert_eq!(is("unready"), Some(1.0));
+    std::fs::remove_dir(&lid).unwrap();
+    std::fs::write(&lid, "0x7").unwrap();
+    until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
+}
+
 /// Whether each port is a rail, by its device's name.
 fn rails(agent: &Server) -> Option<HashMap<String, bool>> {
     let (code, body) = support::try_get(&agent.address, "/report").ok()?;

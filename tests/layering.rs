@@ -89,7 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "evaluator",
         &["check", "observe", "readiness", "report", "units"],
     ),
-    ("state", &["files", "observe", "source", "units"]),
+    ("state", &["check", "files", "observe", "source", "units"]),
     (
         "kernel_log",
         &[

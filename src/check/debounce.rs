@@ -149,6 +149,30 @@ impl Debouncer {
         findings
     }
 
+    /// What is believed, but for what is unknown: a later run finds that out anew.
+    pub fn standing(&self) -> impl Iterator<Item = Finding> + '_ {
+        let standing = self.entries.values().filter_map(Known::finding);
+        standing.filter(|finding| finding.status > Status::Unknown)
+    }
+
+    /// Believes what an earlier run believed until it is seen to be gone.
+    pub fn restore(&mut self, findings: impl Iterator<Item = Finding>, now: Millis) {
+        for candidate in findings.take(MAX_KEYS) {
+            let known = Known {
+                phase: Progress::Raised {
+                    at: now,
+                    gone: None,
+                },
+                since: candidate.since.min(now),
+                last: Sight::Blind,
+                clears: VecDeque::new(),
+                accepted: false,
+                candidate,
+            };
+            self.entries.insert(Identity::of(&known.candidate), known);
+        }
+    }
+
     /// The worst that waits to be raised and would move the verdict; none if nothing waits.
     pub fn waiting(&self) -> Option<Status> {
         let waits = |entry: &&Known| matches!(entry.phase, Progress::Pending { .. });

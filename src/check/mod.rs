@@ -36,6 +36,7 @@ pub mod gpudirect;
 mod gpudirect_check;
 mod ip_routing;
 pub mod job_verdicts;
+pub mod kept;
 mod link_errors;
 mod link_flap;
 mod link_rate;
