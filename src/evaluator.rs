@@ -280,7 +280,10 @@ impl Evaluator {
     fn findings(&mut self, judged: &mut Judged, look: SamplingMode, now: Millis) -> Vec<Finding> {
         let candidates = std::mem::take(&mut judged.candidates);
         let mut findings = match look {
-            SamplingMode::Watching { .. } => self.debouncer.step(candidates, now),
+            SamplingMode::Watching { full_window } => {
+                self.debouncer.full_window = full_window;
+                self.debouncer.step(candidates, now)
+            }
             SamplingMode::Once => debounce::step_once(candidates, now),
         };
         // What is muted is left out now, not when it would have cleared.

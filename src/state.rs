@@ -7,7 +7,7 @@ use crate::observe::history::Memory;
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,16 @@ pub struct Saved {
     /// How far the kernel log was read with its events recorded in `memory`.
     pub kernel_log: Option<ResumeState>,
     /// What was believed of the memory's boot.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_findings")]
     pub findings: Vec<KeptFinding>,
+}
+
+/// Another version may have findings that this one cannot read: the rest of the file counts all the same.
+fn known_findings<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<KeptFinding>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(from)?.into_iter();
+    Ok(all
+        .filter_map(|finding| serde_json::from_value(finding).ok())
+        .collect())
 }
 
 impl Saved {
@@ -430,5 +438,28 @@ mod tests {
             std::fs::write(dir.path().join(FILE), junk).unwrap();
             assert_eq!(state.load(), Saved::default(), "{junk:?}");
         }
+    }
+
+    #[test]
+    fn a_finding_of_another_version_costs_no_more_than_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(dir.path()));
+        let memory = Memory {
+            boot_id: Some("a".into()),
+            ..Memory::default()
+        };
+        let mut saved = Saved::new(memory, vec![port()], None);
+        saved.findings = vec![KeptFinding::from(crate::check::Finding::default())];
+        let mut json = serde_json::to_value(&saved).unwrap();
+        let mut of_later = json["findings"][0].clone();
+        of_later["finding"]["action"] = "call_a_friend".into();
+        json["findings"].as_array_mut().unwrap().push(of_later);
+        std::fs::write(dir.path().join(FILE), json.to_string()).unwrap();
+        let loaded = state.load();
+        assert_eq!(loaded.findings_of(Some("a")).len(), 1);
+        assert_eq!(loaded.findings_of(Some("b")).len(), 0);
+        assert_eq!(loaded.restricted, [port()]);
+        state.accept().unwrap();
+        assert_eq!(state.load().findings_of(Some("a")).len(), 0);
     }
 }

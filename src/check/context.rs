@@ -115,6 +115,15 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Nothing was read so far: all that was believed by this check stands.
+    pub fn unread(&self) -> Candidate {
+        Candidate {
+            unseen: true,
+            check: self.check.0,
+            ..Candidate::default()
+        }
+    }
+
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
     /// nothing worse than degraded.
     pub fn of_port(

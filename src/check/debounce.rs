@@ -89,6 +89,8 @@ struct Known {
     clears: VecDeque<Millis>,
     /// The machine was accepted as it was then, and this was not seen since.
     accepted: bool,
+    /// An earlier run believed it, and this one has not seen it.
+    restored: bool,
     candidate: Candidate,
 }
 
@@ -98,6 +100,8 @@ pub struct Debouncer {
     settings: Hysteresis,
     entries: BTreeMap<Identity, Known>,
     stepped_at: Option<Millis>,
+    /// Every source has answered: what is not seen then is gone.
+    pub full_window: bool,
 }
 
 impl Debouncer {
@@ -119,12 +123,14 @@ impl Debouncer {
         let (away, unseen): (Vec<_>, Vec<_>) =
             unseen.into_iter().partition(|of| of.reason.is_empty());
         let unseen: BTreeSet<Identity> = unseen.iter().map(Identity::of).collect();
+        let (unread, away): (Vec<_>, Vec<_>) =
+            away.into_iter().partition(|of| of.key == WHOLE_NODE);
         let is_unseen = |id: &Identity| {
             unseen.contains(id) || away.iter().any(|part| is_about(&id.key, &part.key))
         };
         let unknown = (candidates.iter()).filter(|of| of.status == Status::Unknown);
-        let blind: BTreeSet<(&'static str, String)> =
-            unknown.map(|of| (of.check, of.key.clone())).collect();
+        let blind = unknown.chain(&unread).map(|of| (of.check, of.key.clone()));
+        let blind: BTreeSet<(&'static str, String)> = blind.collect();
         // `run_all` gives each once.
         let present = candidates.into_iter().map(|of| (Identity::of(&of), of));
         let mut present: BTreeMap<Identity, Candidate> = present.collect();
@@ -133,10 +139,11 @@ impl Debouncer {
             let seen = match present.remove(id) {
                 Some(candidate) => {
                     entry.candidate = candidate;
-                    entry.accepted = false;
+                    (entry.accepted, entry.restored) = (false, false);
                     Sight::Present
                 }
                 None if entry.accepted => Sight::Absent,
+                None if entry.restored && !self.full_window => Sight::Blind,
                 None if is_unseen(id) || (!id.unknown && is_blind(&blind, id)) => Sight::Blind,
                 None => Sight::Absent,
             };
@@ -149,24 +156,29 @@ impl Debouncer {
         findings
     }
 
-    /// What is believed, but for what is unknown: a later run finds that out anew.
+    /// What is believed, but for what is unknown: a later run finds that out by itself.
     pub fn standing(&self) -> impl Iterator<Item = Finding> + '_ {
-        let standing = self.entries.values().filter_map(Known::finding);
+        let entries = self.entries.values().filter(|entry| !entry.accepted);
+        let standing = entries.filter_map(Known::finding);
         standing.filter(|finding| finding.status > Status::Unknown)
     }
 
-    /// Believes what an earlier run believed until it is seen to be gone.
+    /// Believes what an earlier run believed. What is gone once every source has answered clears at once: it
+    /// may have healed long ago.
     pub fn restore(&mut self, findings: impl Iterator<Item = Finding>, now: Millis) {
-        for candidate in findings.take(MAX_KEYS) {
+        for mut candidate in findings.take(MAX_KEYS) {
+            candidate.timing.clear_after = Duration::ZERO;
+            let since = candidate.since.min(now);
             let known = Known {
                 phase: Progress::Raised {
-                    at: now,
+                    at: since,
                     gone: None,
                 },
-                since: candidate.since.min(now),
+                since,
                 last: Sight::Blind,
                 clears: VecDeque::new(),
                 accepted: false,
+                restored: true,
                 candidate,
             };
             self.entries.insert(Identity::of(&known.candidate), known);
@@ -217,6 +229,7 @@ impl Debouncer {
                 last: Sight::Absent,
                 clears: VecDeque::new(),
                 accepted: false,
+                restored: false,
                 candidate,
             };
             entry.step(Sight::Present, Duration::ZERO, now, &self.settings);

@@ -116,9 +116,10 @@ pub type Reason = &'static str;
 
 /// What a check says of this moment, before any waiting; and the same once it has been believed.
 #[must_use]
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The check's id, such as `link_state`.
+    #[serde(skip_deserializing)]
     pub check: &'static str,
     /// Identity of what it is about, stable over renames: a port key, a PCI slot, a module.
     pub key: String,
@@ -129,6 +130,7 @@ pub struct Finding {
     /// Whether it moves the verdict.
     pub weight: Weight,
     /// Reason out of the check's closed list; alerts select by it.
+    #[serde(skip_deserializing)]
     pub reason: Reason,
     /// First moment at which it was seen in this stretch; zero until it is believed.
     #[serde(skip)]

@@ -27,8 +27,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let never = !required && context.snapshot.gpudirect.is_none();
         let (about, message) = ((WHOLE_NODE, "path"), "the GPU driver's files were not read");
         let unread = context.candidate("GpuDirectUnknown", about, message);
-        let unread = unread.weighing(Weight::counting_if(required));
-        return Vec::from_iter((!never).then_some(unread));
+        let mut unread = unread.weighing(Weight::counting_if(required));
+        if never {
+            unread = context.unread();
+        }
+        return vec![unread];
     };
     // Of gVNICs no file of the node tells it: what is needed comes with the pod.
     let has_rails = context.rails().any(|port| !kind::may_be_gvnic(port.device));

@@ -1,43 +1,26 @@
 //! Findings as the state file keeps them over a restart of the agent: what can no longer be read then has not
 //! healed.
 
-use super::{Action, CHECKS, Expected, Finding, Policy, Status, Weight};
+use super::{CHECKS, Finding, Policy, Status};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
-/// A finding that stood when the agent ended. Its fields are those of [`Finding`].
+/// A finding that stood when the agent ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptFinding {
     check: String,
-    key: String,
-    subject: String,
-    status: Status,
-    weight: Weight,
     reason: String,
     since: Millis,
-    message: String,
-    remedy: String,
-    action: Action,
-    evidence: BTreeMap<String, serde_json::Value>,
-    expected: Option<Expected>,
+    finding: Finding,
 }
 
 impl From<Finding> for KeptFinding {
-    fn from(of: Finding) -> Self {
+    fn from(finding: Finding) -> Self {
         KeptFinding {
-            check: of.check.into(),
-            key: of.key,
-            subject: of.subject,
-            status: of.status,
-            weight: of.weight,
-            reason: of.reason.into(),
-            since: of.since,
-            message: of.message,
-            remedy: of.remedy,
-            action: of.action,
-            evidence: of.evidence,
-            expected: of.expected,
+            check: finding.check.into(),
+            reason: finding.reason.into(),
+            since: finding.since,
+            finding,
         }
     }
 }
@@ -45,30 +28,24 @@ impl From<Finding> for KeptFinding {
 impl KeptFinding {
     /// What tells it from others.
     pub fn identity(&self) -> (&str, &str, &str, Status) {
-        (&self.check, &self.key, &self.reason, self.status)
+        let finding = &self.finding;
+        (&self.check, &finding.key, &self.reason, finding.status)
     }
 
     /// The finding; none of a check or reason that this version does not have.
     pub fn restore(self, policy: &Policy) -> Option<Finding> {
         let check = CHECKS.iter().find(|check| check.id == self.check)?;
         let mut reasons = check.reasons().iter();
-        let reason = reasons.find(|doc| doc.reason == self.reason)?;
-        Some(Finding {
+        let doc = reasons.find(|doc| doc.reason == self.reason)?;
+        let restored = Finding {
             check: check.id,
-            key: self.key,
-            subject: self.subject,
-            status: self.status,
-            weight: self.weight,
-            reason: &reason.reason,
+            reason: &doc.reason,
             since: self.since,
-            message: self.message,
-            remedy: self.remedy,
-            action: self.action,
-            evidence: self.evidence,
-            expected: self.expected,
             timing: (check.timing)(policy),
-            ..Finding::default()
-        })
+            caused_by: None,
+            ..self.finding
+        };
+        Some(restored.with("from_before_restart", true))
     }
 }
 
@@ -92,6 +69,7 @@ mod tests {
         let kept: KeptFinding = serde_json::from_str(&text).unwrap();
         let restored = kept.clone().restore(&policy).unwrap();
         let timing = restored.timing;
+        let found = found.with("from_before_restart", true);
         assert_eq!(restored, Finding { timing, ..found });
         for (other, is_known) in [("MissingRail", true), ("LinkDown", false), ("Gone", false)] {
             let mut kept = kept.clone();

@@ -42,8 +42,18 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(unseen_on_rails(context, &["NoLid"], |rail| {
         rail.is_infiniband() && rail.link.is_some_and(|link| link.lid.is_none())
     }));
-    let links = ["LinkDown", "LinkInit", "PhysDisabled"];
-    found.extend(unseen_on_rails(context, &links, |rail| rail.is_in_a_pod()));
+    // As a pod left it, a gVNIC's interface is switched off.
+    found.extend(unseen_on_rails(context, &["LinkDown"], |rail| {
+        rail.is_in_a_pod() || rail.device.is_gvnic() && is_switched_off(rail)
+    }));
+    let is_unread = |of: &NetdevFacts| {
+        of.master
+            .as_ref()
+            .is_some_and(|bond| context.netdev(bond).is_none())
+    };
+    found.extend(unseen_on_rails(context, &["BondLegDown"], |rail| {
+        rail.netdev.is_none_or(is_unread)
+    }));
     // Where nothing but the layer is unread.
     found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |_| false));
     found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
@@ -524,11 +534,21 @@ fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let is_down =
         |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);
     let is_down = |leg: &&String| own(leg) && context.netdev(leg).is_some_and(is_down);
+    let key = |leg: &String| format!("{} leg {leg}", port.key);
+    let is_unread = |leg: &&String| {
+        context
+            .netdev(leg)
+            .is_none_or(|leg| leg.carrier.value().is_none())
+    };
+    let unread = legs
+        .iter()
+        .filter(is_unread)
+        .map(|leg| context.unseen("BondLegDown", key(leg)));
     let down = legs.iter().filter(is_down);
     down.filter(|_| legs.len() >= 2)
         .map(|leg| {
-            let (key, subject) = (&port.key, &port.subject);
-            let about = (format!("{key} leg {leg}"), format!("{subject} leg {leg}"));
+            let subject = &port.subject;
+            let about = (key(leg), format!("{subject} leg {leg}"));
             let message = format!(
                 "{subject}: bond leg {leg} has no carrier; the port stays up on another leg"
             );
@@ -537,6 +557,7 @@ fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
                 .with("leg", leg.as_str())
                 .with("legs", legs.len())
         })
+        .chain(unread)
         .collect()
 }
 

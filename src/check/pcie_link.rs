@@ -149,7 +149,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             about,
             "the last read of the PCI bus is too old",
         );
-        return Vec::from_iter(context.snapshot.pci.is_some().then_some(unreadable));
+        let was_read = context.snapshot.pci.is_some();
+        return vec![if was_read {
+            unreadable
+        } else {
+            context.unread()
+        }];
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {

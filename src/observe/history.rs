@@ -352,7 +352,7 @@ impl History {
                 DeviceHistory {
                     appeared,
                     returned,
-                    index: device.index,
+                    index: device.index.or(before.and_then(|seen| seen.index)),
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     main_function: device.function.is_whole(),

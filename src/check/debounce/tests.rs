@@ -424,15 +424,20 @@ fn what_an_earlier_run_believed_stands_until_it_is_seen_to_be_gone() {
     let mut before = machine();
     assert_eq!(play(&mut before, 0, "DDDD"), "...R");
     before.step(vec![down("a"), blind("b")], Millis::from_secs(3));
-    for (story, want) in [
-        ("uuuuuuuuuuuuu", "RRRRRRRRRRRRR"),
-        ("............", "RRRRR......."),
-        ("DDDDDDDDDDDD", "RRRRRRRRRRRR"),
-        ("uuuu........", "RRRRRRRRR..."),
+    // Before and after every source has answered.
+    for (starts, story, want) in [
+        ("....", "uuuuuuuuuuuuu", "RRRRRRRRRRRRR"),
+        ("....", "............", "............"),
+        ("..uu", "DDDDDD......", "RRRRRRRRRRR."),
+        ("..DD", "............", "RRRRR......."),
+        ("....", "uuuu........", "RRRR........"),
+        ("", "*****.......", "RRRRR......."),
     ] {
         let mut machine = machine();
         machine.restore(before.standing(), Millis::from_secs(10));
-        assert_eq!(play(&mut machine, 10, story), want, "{story}");
+        assert_eq!(play(&mut machine, 10, starts), "R".repeat(starts.len()));
+        machine.full_window = true;
+        assert_eq!(play(&mut machine, 14, story), want, "{story}");
     }
     let standing: Vec<Finding> = before.standing().collect();
     assert_eq!((standing.len(), standing[0].reason), (1, "LinkDown"));

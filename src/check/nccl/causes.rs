@@ -51,7 +51,7 @@ pub(super) fn causes(
     }
     let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
     if by_tcp && causes.is_empty() && !seen(&Failure::Ifname) {
-        causes.push(match any(|p| p.ib_none || p.ib_failed()) {
+        causes.push(match any(|p| p.ib_none) {
             true => Failure::NoDevice,
             false => Failure::IbNotTried,
         });

@@ -228,7 +228,10 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     // The first net that initialises wins: a plugin without a failure was initialised before any
     // connection was made.
     let plugin = log.processes.values().any(|process| process.ib_plugin);
-    let plugin = plugin && !log.live().any(|process| process.ib_none);
+    let plugin = plugin
+        && !log
+            .live()
+            .any(|process| process.ib_none || process.ib_refused);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
     let acted_on = !causes::settings(log, context, false).is_empty();
     let fallback = match acted_on && configured(log, context) {

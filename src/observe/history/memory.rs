@@ -8,7 +8,7 @@ use crate::observe::remembered::Remembered;
 use crate::observe::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Edges kept of a port: more than any limit of flaps asks for.
@@ -34,6 +34,8 @@ pub struct Memory {
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// PCI addresses of GPUs seen this boot.
     pub gpus: Vec<String>,
+    /// The same of NICs that had no RDMA device.
+    pub bare: BTreeSet<String>,
     /// What the kernel log said: the log itself is not read twice.
     pub kernel: KernelLog,
     /// AER totals by PCI address and severity.
@@ -99,6 +101,7 @@ impl History {
         let mut history = History {
             boot_id: memory.boot_id,
             fabric: memory.fabric,
+            bare: memory.bare,
             kernel: memory.kernel,
             aer: memory.aer,
             other: memory.other,
@@ -158,6 +161,7 @@ impl History {
             devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
+            bare: self.bare.clone(),
             kernel: self.kernel.to_keep(),
             aer: (self.aer.iter())
                 .map(|(address, tracks)| (address.clone(), tracks_to_keep(tracks)))

@@ -12,7 +12,7 @@ impl History {
             .iter()
             .filter(|(_, facts)| facts.value.carrier_changes == Reading::Absent);
         let of_gvnic = ports_of(snapshot)
-            .filter(|(_, port)| port.netdev.is_none())
+            .filter(|(device, port)| device.is_gvnic() && port.netdev.is_none())
             .filter_map(|(device, port)| {
                 let seen = &self.fabric.get(&device.key)?.device;
                 seen.ports

@@ -135,7 +135,7 @@ impl Process {
             self.began_again = self.last_line;
             self.ranks_before = std::mem::take(&mut self.ranks);
             self.nets_before.append(&mut self.nets);
-            (self.ib_searched, self.joins_hosts) = (false, false);
+            (self.ib_searched, self.joins_hosts, self.ib_refused) = (false, false, false);
             (self.ib_disabled, self.ib_allowed, self.asks_socket) = (false, false, false);
         }
     }
@@ -200,7 +200,9 @@ impl Process {
     /// else was tried in vain. The first net that initialises wins, so verbs with devices were passed over.
     pub fn only_socket_tried(&self) -> bool {
         let tried = self.ib_failed() || self.ofi || self.plugin_failed;
-        let shown = self.begun && self.socket_listed || self.ib_found;
+        // From 2.23 on the first lines are hidden with INIT and NET alone; ranks are shown with INIT.
+        let begun = self.begun || self.ib_refused && !self.ranks.is_empty();
+        let shown = begun && self.socket_listed || self.ib_found;
         shown && self.chosen == Some(Net::Socket) && !tried
     }
 

@@ -145,12 +145,13 @@ impl Process {
             },
             Event::IbDevices(_) => {
                 (self.ib_found, self.ib_tried, self.ib_none) = (true, true, false);
+                self.ib_refused = false;
             }
             Event::IbDevice(_) => (self.ib_found, self.ib_tried) = (true, true),
             Event::IbNone => (self.ib_none, self.ib_tried) = (true, true),
             Event::SocketInterfaces(_) => {
                 // Up to 2.4.7 the bootstrap prints this in every run, before verbs are tried.
-                self.socket_begun |= self.ib_none || self.ib_disabled;
+                self.socket_begun |= self.ib_none || self.ib_disabled || self.ib_refused;
                 self.socket_listed = true;
             }
             Event::OfiProvider(provider) => {
