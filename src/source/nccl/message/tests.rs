@@ -649,6 +649,14 @@ fn warnings_by_their_words() {
         ),
         ("Call to ibv_poll_cq() failed with error Unknown", IbError),
         (
+            "NET/IB: Device 1 marked as failed. Initiating recovery? No (send comm=0x7f)",
+            IbError,
+        ),
+        (
+            "NET/IB: Fatal error. Detected 2 failed devices out of 2 devices on the send communicator",
+            IbError,
+        ),
+        (
             "ibv_post_send() failed with error Cannot allocate memory, Bad WR 0x7, First WR 0x7",
             IbError,
         ),
