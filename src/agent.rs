@@ -400,14 +400,15 @@ impl AgentLoop {
         }
     }
 
-    /// Writes the state file if its content changed: at once after a kernel event or when other ports
-    /// are restricted, else every few seconds; what counters count, when the findings change and every few
+    /// Writes the state file if its content changed: at once after a kernel event and when the findings or the
+    /// restricted ports change, else every few seconds; what counters count, with these and every few
     /// minutes. A memory of a boot is not replaced by that of a boot without a name, which may be the same.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
         let restricted = self.sampler.restricted();
         let differ = restricted != self.found.saved.restricted;
-        if !(self.save_now || differ || now.since(self.saved_at) >= SAVE_EVERY) {
+        let is_due = self.save_counts || now.since(self.saved_at) >= SAVE_EVERY;
+        if !(self.save_now || differ || is_due) {
             return;
         }
         self.saved_at = now;

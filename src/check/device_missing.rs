@@ -46,9 +46,8 @@ fn bare_off_bus(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
         return Vec::new();
     };
-    let is_off = |address: &&String| {
-        !pci.bare.contains_key(*address) && !pci.functions.contains_key(*address)
-    };
+    let is_off =
+        |address: &&String| !pci.nics.contains(*address) && !pci.functions.contains_key(*address);
     let off = context.history.bare.iter().filter(is_off);
     off.flat_map(|address| ["bare", "all bare"].map(|key| format!("{address} {key}")))
         .map(|key| context.unseen("RailWithoutDriver", key))
@@ -493,8 +492,8 @@ fn dead_functions(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
         .map(|address| context.unseen("NicFellOff", format!("{address} config")))
         .collect();
     for (address, function) in &pci.functions {
-        let is_unread = matches!(function.config_dead, Reading::Failed(_));
-        if function.config_dead != Reading::Value(true) && !is_unread {
+        let is_unread = function.config_dead.value().is_none();
+        if function.config_dead == Reading::Value(false) {
             continue;
         }
         let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);

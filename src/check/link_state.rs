@@ -47,9 +47,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         rail.is_in_a_pod() || rail.device.is_gvnic() && is_switched_off(rail)
     }));
     let is_unread = |of: &NetdevFacts| {
-        of.master
-            .as_ref()
-            .is_some_and(|bond| context.netdev(bond).is_none())
+        of.master.as_ref().is_some_and(|bond| {
+            context
+                .netdev(bond)
+                .is_none_or(|bond| bond.lowers.is_empty())
+        })
     };
     found.extend(unseen_on_rails(context, &["BondLegDown"], |rail| {
         rail.netdev.is_none_or(is_unread)

@@ -4,7 +4,7 @@ use super::{machine::MachineFacts, reading::Reading};
 use crate::settings_macro::words;
 use crate::units::Bdf;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All PCI facts of one scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,6 +21,8 @@ pub struct PciFacts {
     /// driver whose NICs do RDMA as a rule; also those that `bare` leaves out. Not those with the
     /// default route. Not observable where the bus shows no function, or not the class of each.
     pub rdma_capable: Reading<BTreeMap<String, BareNic>>,
+    /// Addresses of the network functions on the bus, whatever they are used for.
+    pub nics: BTreeSet<String>,
     /// Some functions' class, or what made one that may be a GPU, cannot be read: there may be more GPUs.
     pub gpus_unread: bool,
     /// Whether the topology looks virtual (a guest): distances then say nothing.

@@ -280,12 +280,16 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
         gpu_places.iter().filter_map(to_gpu).collect()
     };
     let others = others(host, classes, rdma);
+    let nics = classes
+        .iter()
+        .filter(|(_, class)| matches!(*class >> 16, NETWORK | MEMORY));
     let of_rdma = rdma.iter().map(|nic| (nic.to_string(), distances(*nic)));
     PciFacts {
         functions,
         distances: of_rdma.filter(|(_, gpus)| !gpus.is_empty()).collect(),
         bare: bare(host, &others, rdma, distances),
         rdma_capable: rdma_capable(host, classes, &others),
+        nics: nics.map(|(bdf, _)| bdf.to_string()).collect(),
         virtual_machine,
         machine: machine::facts(host),
         sriov: sriov(host, classes),
