@@ -156,7 +156,7 @@ impl Debouncer {
         findings
     }
 
-    /// What is believed, but for what is unknown: a later run finds that out by itself.
+    /// What is believed, but for what is unknown, which a later run finds out again.
     pub fn standing(&self) -> impl Iterator<Item = Finding> + '_ {
         let entries = self.entries.values().filter(|entry| !entry.accepted);
         let standing = entries.filter_map(Known::finding);

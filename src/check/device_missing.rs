@@ -242,7 +242,7 @@ fn planned_absence(
 }
 
 /// Whether every rail went with a device, whether or not some are back. A rail alone that lost its device and
-/// still has its driver failed by itself.
+/// still has its driver has failed.
 fn all_rails_left(context: &Context<'_>, seen: &DeviceHistory, has_no_driver: bool) -> bool {
     let devices = context.history.devices.iter();
     let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));

@@ -511,7 +511,7 @@ fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     Some(found.expecting(was, Basis::Remembered))
 }
 
-/// The legs of a rail's bond: one whose function is gone is no leg any more.
+/// The legs of a rail's bond: one whose function is gone has left it.
 pub const LEGS: RailAttribute = RailAttribute {
     peers: most,
     verb: "is a bond with legs:",

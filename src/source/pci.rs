@@ -127,6 +127,14 @@ fn others(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> Vec<(Bdf, u64, B
     others.collect()
 }
 
+/// Addresses of the functions that are NICs, also those in flash recovery.
+fn nics(classes: &[(Bdf, u64)]) -> BTreeSet<String> {
+    let nics = classes
+        .iter()
+        .filter(|(_, class)| matches!(*class >> 16, NETWORK | MEMORY));
+    nics.map(|(bdf, _)| bdf.to_string()).collect()
+}
+
 /// Whether a function's interface is in a bond; `None` without one, which may be in a pod.
 fn bonded(host: &Host, bdf: Bdf) -> Option<bool> {
     let names = tree::names(host, pci_function_dir(bdf).join("net"));
@@ -270,8 +278,8 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
         let dir = pci_function_dir(bdf);
         (place(host, &dir), numa_node(host, &dir))
     };
-    let gpu_places = gpus.iter().map(|gpu| (gpu.to_string(), located(*gpu)));
-    let gpu_places: Vec<_> = gpu_places.collect();
+    let places = gpus.iter().map(|gpu| (gpu.to_string(), located(*gpu)));
+    let gpu_places: Vec<_> = places.collect();
     let distances = |nic: Bdf| -> BTreeMap<String, Distance> {
         let nic = located(nic);
         let to_gpu = |(address, gpu): &(String, Located)| {
@@ -280,16 +288,13 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
         gpu_places.iter().filter_map(to_gpu).collect()
     };
     let others = others(host, classes, rdma);
-    let nics = classes
-        .iter()
-        .filter(|(_, class)| matches!(*class >> 16, NETWORK | MEMORY));
     let of_rdma = rdma.iter().map(|nic| (nic.to_string(), distances(*nic)));
     PciFacts {
         functions,
         distances: of_rdma.filter(|(_, gpus)| !gpus.is_empty()).collect(),
         bare: bare(host, &others, rdma, distances),
         rdma_capable: rdma_capable(host, classes, &others),
-        nics: nics.map(|(bdf, _)| bdf.to_string()).collect(),
+        nics: nics(classes),
         virtual_machine,
         machine: machine::facts(host),
         sriov: sriov(host, classes),

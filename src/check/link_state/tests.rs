@@ -553,7 +553,7 @@ fn one_cabled_second_port_does_not_condemn_the_others() {
     let told = node.told(&CHECK);
     assert_eq!(told.len(), 7, "{told:?}");
     assert!(told.iter().all(|t| t.ends_with("NeverUp Unknown Notice")));
-    // Two or more are cabled to be used: the others are no spares for sure, and most of them up prove it.
+    // Two or more are cabled to be used: the others may be faults, and most of them up prove it.
     for (up, want) in [
         (2, "LinkUnproven Unknown Verdict"),
         (4, "LinkUnproven Unknown Verdict"),

@@ -1,32 +1,29 @@
 //! Statistics of network devices over time.
 
 use super::{History, counted::recent_falls, edges::counts_carrier_changes, ports_of};
+use crate::observe::netdev::NetdevFacts;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 
 impl History {
+    /// Interfaces that pods have: each is closed and opened on its way, which is not the link's doing.
+    fn in_pods(&self, snapshot: &Snapshot) -> Vec<String> {
+        let absent = |facts: &NetdevFacts| facts.carrier_changes == Reading::Absent;
+        let netdevs = snapshot.netdevs.iter();
+        let absent = netdevs.filter(|(_, facts)| absent(&facts.value));
+        let gone = ports_of(snapshot);
+        let gone = gone.filter(|(device, port)| device.is_gvnic() && port.netdev.is_none());
+        let of_gvnics = gone.filter_map(|(device, port)| {
+            let mut before = self.fabric.get(&device.key)?.device.ports.iter();
+            let before = before.find(|before| before.number == port.number)?;
+            before.netdev.as_ref()
+        });
+        let names = absent.map(|(name, _)| name).chain(of_gvnics);
+        names.cloned().collect()
+    }
+
     pub(super) fn push_netdevs(&mut self, snapshot: &Snapshot) {
-        // A pod has it: that it is closed and opened on the way is not the link's doing.
-        let absent = snapshot
-            .netdevs
-            .iter()
-            .filter(|(_, facts)| facts.value.carrier_changes == Reading::Absent);
-        let of_gvnic = ports_of(snapshot)
-            .filter(|(device, port)| device.is_gvnic() && port.netdev.is_none())
-            .filter_map(|(device, port)| {
-                let seen = &self.fabric.get(&device.key)?.device;
-                seen.ports
-                    .iter()
-                    .find(|of| of.number == port.number)?
-                    .netdev
-                    .as_ref()
-            });
-        let in_pods: Vec<String> = absent
-            .map(|(name, _)| name)
-            .chain(of_gvnic)
-            .cloned()
-            .collect();
-        for name in in_pods {
+        for name in self.in_pods(snapshot) {
             let tracks = self.netdevs.get_mut(&name);
             tracks.map(|tracks| tracks.remove("carrier_changes"));
         }
