@@ -175,8 +175,8 @@ struct AgentLoop {
     saved_at: Millis,
     counts_saved_at: Millis,
     save_now: bool,
-    /// What counters count is to be saved with the next write: findings rest on it.
-    save_counts: bool,
+    /// Since the last write, which takes what counters count with it: findings rest on that.
+    findings_changed: bool,
     full_window: bool,
     /// When the node is judged again though nothing changes.
     due: Millis,
@@ -227,7 +227,7 @@ impl AgentLoop {
             saved_at: clock.now(),
             counts_saved_at: clock.now(),
             save_now: false,
-            save_counts: false,
+            findings_changed: false,
             full_window: false,
             due: clock.now(),
             hold: TaintHysteresis::new(config.cluster.hold_times()),
@@ -291,7 +291,7 @@ impl AgentLoop {
                     self.evaluator.resample(&reports.borrow(), snapshot)
                 }
             };
-            self.save_counts |= !same_findings(&reports.borrow(), &report);
+            self.findings_changed |= !same_findings(&reports.borrow(), &report);
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
             observer(&report, self.cluster.status().as_ref());
@@ -407,14 +407,14 @@ impl AgentLoop {
         let now = self.clock.now();
         let restricted = self.sampler.restricted();
         let differ = restricted != self.found.saved.restricted;
-        let is_due = self.save_counts || now.since(self.saved_at) >= SAVE_EVERY;
+        let is_due = self.findings_changed || now.since(self.saved_at) >= SAVE_EVERY;
         if !(self.save_now || differ || is_due) {
             return;
         }
         self.saved_at = now;
         let save_now = std::mem::take(&mut self.save_now);
         let with_counts = save_now
-            || std::mem::take(&mut self.save_counts)
+            || std::mem::take(&mut self.findings_changed)
             || now.since(self.counts_saved_at) >= SAVE_COUNTS_EVERY;
         let kernel_log = self.kernel_log.clone();
         let mut memory = self.evaluator.history.memory();

@@ -24,14 +24,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(facts) = context.gpudirect() else {
         // Nothing was read, or too long ago. An empty key stands for every key of the check, so that
         // no finding is cleared.
-        let never = !required && context.snapshot.gpudirect.is_none();
+        if !required && context.snapshot.gpudirect.is_none() {
+            return vec![context.unread()];
+        }
         let (about, message) = ((WHOLE_NODE, "path"), "the GPU driver's files were not read");
         let unread = context.candidate("GpuDirectUnknown", about, message);
-        let mut unread = unread.weighing(Weight::counting_if(required));
-        if never {
-            unread = context.unread();
-        }
-        return vec![unread];
+        return vec![unread.weighing(Weight::counting_if(required))];
     };
     // Of gVNICs no file of the node tells it: what is needed comes with the pod.
     let has_rails = context.rails().any(|port| !kind::may_be_gvnic(port.device));

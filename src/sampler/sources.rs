@@ -253,18 +253,15 @@ fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<SourceReader> {
 }
 
 fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: bool) -> Sample {
-    let mode = parse::word(host, "sys/module/ib_core/parameters/netns_mode");
-    let mut netns_exclusive = mode.map(|shared| shared == "N");
-    let mut is_listed = !netlink || !host.is_live();
+    let (mut told, mut is_listed) = (None, !netlink || !host.is_live());
     if netlink
         && host.is_live()
         && let Ok(mut client) = rdma::Client::open()
     {
-        let told = client
+        told = client
             .system()
             .ok()
             .and_then(|system| system.netns_exclusive);
-        netns_exclusive = told.or(netns_exclusive);
         if let (Reading::Value(devices), Ok(known)) = (&mut devices, client.devices()) {
             is_listed = true;
             for device in devices.iter_mut() {
@@ -276,6 +273,11 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
     if let Reading::Value(devices) = &mut devices {
         devices.extend(gvnic::enumerate(host));
     }
+    let by_parameter = || {
+        let shared = parse::word(host, "sys/module/ib_core/parameters/netns_mode")?;
+        Some(shared == "N")
+    };
+    let netns_exclusive = told.or_else(by_parameter);
     let netdevs = devices.value().map(|found| netdev::of_rdma(host, found));
     let unread = (devices.value().into_iter().flatten()).find_map(|device| device.unread.clone());
     let ended = match infiniband::left_out(host).or(unread) {
