@@ -9,7 +9,7 @@ use crate::config::listen::Listen;
 use crate::evaluator::{Evaluator, SamplingMode};
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
-use crate::observe::history::Memory;
+use crate::observe::Memory;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};

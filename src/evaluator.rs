@@ -14,9 +14,7 @@ use crate::check::{
     self, Candidate, Context, Finding, Status, causes, device_missing, expected, no_fabric,
     xid_seen,
 };
-use crate::observe::history::{History, Memory};
-use crate::observe::node_resources::NodeResources;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::{History, Memory, NodeResources, Snapshot};
 use crate::readiness::history::VerdictHistory;
 use crate::readiness::{self, FoldInputs, SETTLING, State, Verdict};
 use crate::report::{Report, Tainting};
@@ -333,8 +331,7 @@ impl Evaluator {
 mod tests {
     use super::*;
     use crate::check::testing::Node;
-    use crate::observe::node_resources::Offered;
-    use crate::observe::rdma::{PhysState, PortState};
+    use crate::observe::{Offered, PhysState, PortState};
 
     #[test]
     fn what_rose_between_two_verdicts_counts_in_the_second() {

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use crate::source::kernel_log::follow::{
     Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, ReadMethod,
 };
@@ -229,7 +229,7 @@ fn unfollowed<T>(error: &FollowError) -> Reading<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
+    use crate::observe::{KernelEvent, KernelEventKind, Note};
     use crate::source::kernel_log::state::Position;
     use crate::source::testtree::TestTree;
 

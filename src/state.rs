@@ -3,7 +3,7 @@
 
 use crate::check::kept::KeptFinding;
 use crate::files::{read_regular, replace};
-use crate::observe::history::Memory;
+use crate::observe::Memory;
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;

@@ -21,12 +21,10 @@ use selvage::check::roles::{Role, RoleOverrides};
 use selvage::check::{Policy, Status, Weight};
 use selvage::config::Config;
 use selvage::evaluator::{Evaluator, SamplingMode};
-use selvage::observe::dot1x::Dot1xFacts;
-use selvage::observe::history::Memory;
-use selvage::observe::pci::{BareNic, PciFacts};
-use selvage::observe::rdma::{GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice};
-use selvage::observe::reading::{Fault, FaultKind, Reading, Stamped};
-use selvage::observe::snapshot::Snapshot;
+use selvage::observe::{
+    BareNic, Dot1xFacts, Fault, FaultKind, GidKind, LinkFacts, LinkLayer, Memory, PciFacts,
+    PhysState, PortState, RdmaDevice, Reading, Snapshot, Stamped,
+};
 use selvage::readiness::State;
 use selvage::report::Report;
 use selvage::sampler::sources::SOURCES;

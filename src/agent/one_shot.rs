@@ -3,8 +3,7 @@
 use super::start;
 use crate::config::Config;
 use crate::evaluator::SamplingMode;
-use crate::observe::history::Memory;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Memory, Reading};
 use crate::report::Report;
 use crate::{jobs, kernel_log};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
     let look = async || sample_once(&config).await.reasons;
     assert_eq!(look().await, Vec::<String>::new());
 
-    let mut seen = crate::observe::history::History::default();
+    let mut seen = crate::observe::History::default();
     let host = Arc::new(Host::new(tree.path("")));
     let clock = Clock::starting_at(Millis(1));
     let mut sampler = Sampler::new(host, config.clone(), clock, Some("a".into()), []);

@@ -4,8 +4,7 @@ use super::pfc::{self, dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
 use super::rising::{Counters, Rise, counters_of};
 use super::{Action, Candidate, Context, Reason, Weight, unseen_on_rails};
-use crate::observe::reading::Reading;
-use crate::observe::track::Track;
+use crate::observe::{Reading, Track};
 use std::time::Duration;
 
 const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is not at fault. Look for the host whose transmitted pause rises, and at the switch port.";

@@ -7,13 +7,9 @@ use super::port::PortView;
 use super::profile::Profile;
 use super::{Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::{Role, RoleFacts};
-use crate::observe::history::History;
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::node_resources::NodeResources;
-use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::Stamped;
-use crate::observe::snapshot::Snapshot;
-use crate::observe::track::{Increase, Track, Window};
+use crate::observe::{
+    History, Increase, NetdevFacts, NodeResources, RdmaDevice, Snapshot, Stamped, Track, Window,
+};
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -216,12 +212,12 @@ impl<'a> Context<'a> {
     }
 
     /// PCI facts, unless too old.
-    pub fn pci(&self) -> Option<&'a crate::observe::pci::PciFacts> {
+    pub fn pci(&self) -> Option<&'a crate::observe::PciFacts> {
         self.fresh(self.snapshot.pci.as_deref()?, "pci", "")
     }
 
     /// GPUDirect facts, unless too old.
-    pub fn gpudirect(&self) -> Option<&'a crate::observe::gpudirect::GpuDirectFacts> {
+    pub fn gpudirect(&self) -> Option<&'a crate::observe::GpuDirectFacts> {
         self.fresh(self.snapshot.gpudirect.as_deref()?, "gpudirect", "")
     }
 

@@ -1,7 +1,7 @@
 //! Counters that are stuck at their maximum.
 
 use super::{Candidate, Context};
-use crate::observe::counters::{CounterKind, pma_kind};
+use crate::observe::{CounterKind, pma_kind};
 
 check!(counter_saturated, run);
 

@@ -8,10 +8,7 @@ use super::nic_kernel::{failure_at, is_resetting};
 use super::profile::{Certainty, Profile};
 use super::{Action, Basis, Candidate, Context, PASSES_WITHIN, PortView, Reason, Status, Weight};
 use crate::check::roles::rail_keys;
-use crate::observe::history::DeviceHistory;
-use crate::observe::pci::{PciFacts, PciFunction, gives_away};
-use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::Reading;
+use crate::observe::{DeviceHistory, PciFacts, PciFunction, RdmaDevice, Reading, gives_away};
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,7 @@
 //! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
 
 use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight, expected::majority, peers};
-use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::reading::Reading;
+use crate::observe::{Dot1xFacts, Reading};
 use std::time::Duration;
 
 /// The link is up and the switch lets nothing through.

@@ -1,7 +1,7 @@
 //! Whether NVIDIA's driver was reloaded and its devices answer: all that a reset leaves behind.
 
 use super::Context;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use crate::units::Millis;
 
 /// When the driver was last loaded, if the GPU in `slot` answers on the bus since, and the driver

@@ -12,9 +12,8 @@
 
 use super::{Basis, Candidate, Context, PortView, Reason, Weight, peers};
 use crate::check::profile::{Certainty, Profile};
-use crate::observe::pci::PciFacts;
-use crate::observe::rdma::LinkLayer;
 use crate::observe::remembered::{LINK_LAYER, Observed};
+use crate::observe::{LinkLayer, PciFacts};
 
 /// A rail that was up, in the memory.
 pub const UP: &str = "up";

@@ -1,7 +1,7 @@
 //! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
 use super::{Candidate, Context, Reason, Weight};
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use crate::units::span_text;
 
 check!(gds, run);
@@ -53,7 +53,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 mod tests {
     use super::super::testing::Node;
     use super::*;
-    use crate::observe::gpudirect::{Module, NvidiaFs};
+    use crate::observe::{Module, NvidiaFs};
 
     fn with_errors(node: &mut Node, errors: u64) {
         node.bend_gpudirect(|facts| {

@@ -2,7 +2,7 @@
 
 use super::expected::{PAST_AND_PEERS, RailAttribute, RailValues, row};
 use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
-use crate::observe::rdma::{Gid, GidKind, GidTable};
+use crate::observe::{Gid, GidKind, GidTable};
 use std::net::Ipv6Addr;
 
 check!(gid_table, run);
@@ -123,8 +123,7 @@ fn judge(
 mod tests {
     use super::super::testing::{Node, key, nic};
     use super::*;
-    use crate::observe::netdev::NetdevFacts;
-    use crate::observe::reading::{FaultKind, Stamped};
+    use crate::observe::{FaultKind, NetdevFacts, Stamped};
     use std::sync::Arc;
 
     const IPV4: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001";
@@ -216,7 +215,7 @@ mod tests {
                 set(&mut node, i, &[(IPV4, Some(GidKind::RoceV2))], true);
             }
             let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
-            let sriov = crate::observe::pci::SriovFacts {
+            let sriov = crate::observe::SriovFacts {
                 enabled,
                 ..Default::default()
             };

@@ -1,10 +1,9 @@
 //! Which path GPUDirect RDMA can take on this node, and why.
 
 use super::PortView;
-use crate::observe::gpudirect::{GpuDirectFacts, Module};
-use crate::observe::pci::{DATA_DIRECT, PciFacts, PciFunction};
-use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::Reading;
+use crate::observe::{
+    DATA_DIRECT, GpuDirectFacts, Module, PciFacts, PciFunction, RdmaDevice, Reading,
+};
 use crate::settings_macro::words;
 use serde::Serialize;
 
@@ -298,8 +297,7 @@ fn is_grace(facts: &GpuDirectFacts, pci: &PciFacts) -> bool {
 mod tests {
     use super::super::testing::{Node, device, gpu, nic};
     use super::*;
-    use crate::observe::gpudirect::{Module, NvidiaDriver, NvidiaGpu};
-    use crate::observe::rdma::LinkLayer;
+    use crate::observe::{LinkLayer, Module, NvidiaDriver, NvidiaGpu};
     use std::collections::BTreeMap;
 
     fn facts(open: Option<bool>, version: &str, kernel: Option<&str>) -> GpuDirectFacts {
@@ -400,8 +398,8 @@ mod tests {
     #[test]
     fn absent_and_unreadable_differ() {
         let mlx5 = device(0, LinkLayer::Infiniband);
-        let fault = || crate::observe::reading::Fault {
-            kind: crate::observe::reading::FaultKind::Denied,
+        let fault = || crate::observe::Fault {
+            kind: crate::observe::FaultKind::Denied,
             detail: "no".into(),
         };
         let absent = GpuDirectFacts {

@@ -7,10 +7,8 @@ use super::policy::GpuDirectExpectation;
 use super::roles::kind;
 use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight};
-use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
-use crate::observe::pci::{PciFacts, PciFunction, gives_away};
-use crate::observe::reading::Reading;
+use crate::observe::{GpuDirectFacts, PciFacts, PciFunction, Reading, gives_away};
 use std::collections::BTreeSet;
 
 check!(gpudirect, run);

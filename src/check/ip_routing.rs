@@ -7,7 +7,7 @@ use super::expected::{Attribute, PEERS, PeerAttribute};
 use super::peers::alike;
 use super::rising::Counters;
 use super::{Candidate, Context, PortView, Weight};
-use crate::observe::netdev::Ipv4Facts;
+use crate::observe::Ipv4Facts;
 
 check!(ip_routing, run);
 
@@ -100,7 +100,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 mod tests {
     use super::super::testing::Node;
     use super::*;
-    use crate::observe::netdev::NetdevFacts;
+    use crate::observe::NetdevFacts;
 
     /// rp_filter, arp_ignore, arp_announce, arp_filter.
     fn node(subnet: impl Fn(usize) -> String, settings: impl Fn(usize) -> [u32; 4]) -> Node {

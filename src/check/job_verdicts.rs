@@ -4,7 +4,7 @@ use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::DaemonTrouble;
 use super::nccl_pods::NoRdma;
 use super::suspect::Suspect;
-use crate::observe::pod::{ContainerKey, PodJob};
+use crate::observe::{ContainerKey, PodJob};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

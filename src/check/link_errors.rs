@@ -3,7 +3,7 @@
 use super::peers::alike;
 use super::rising::{Counters, counters_of};
 use super::{Basis, Candidate, Context, PortView};
-use crate::observe::track::Window;
+use crate::observe::Window;
 use std::time::Duration;
 
 check!(link_errors, run);
@@ -113,7 +113,7 @@ mod tests {
     use super::super::testing::{Node, link, nic, tell};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::rdma::{PhysState, PortState};
+    use crate::observe::{PhysState, PortState};
 
     /// A node whose port 0 counted `from`, and 10 s later `to`.
     fn counted(name: &str, from: u64, to: u64) -> Node {

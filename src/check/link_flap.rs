@@ -1,7 +1,7 @@
 //! Links that fall and come back.
 
 use super::{Candidate, Context, PortView, link_state::trains_since, policy::Limit};
-use crate::observe::track::Window;
+use crate::observe::Window;
 use crate::units::{Millis, span_text};
 
 check!(link_flap, run);
@@ -102,8 +102,7 @@ mod tests {
     use super::super::testing::{Node, key, tell};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::netdev::NetdevFacts;
-    use crate::observe::reading::Reading;
+    use crate::observe::{NetdevFacts, Reading};
 
     fn with_carrier_changes(node: &mut Node, i: usize, changes: u64) {
         node.set_netdev(

@@ -2,7 +2,7 @@
 
 use super::expected::{RailAttribute, RailValues, Sources, row};
 use super::{Basis, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;
 
@@ -118,8 +118,7 @@ mod tests {
     use super::super::testing::{Node, key, link};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::netdev::NetdevFacts;
-    use crate::observe::rdma::{PhysState, PortState, RdmaPort};
+    use crate::observe::{NetdevFacts, PhysState, PortState, RdmaPort};
 
     #[test]
     fn nodes_that_are_well() {

@@ -10,11 +10,10 @@ use super::peers;
 use super::profile::{CLOUD_LINKS, Certainty, Profile};
 use super::roles::kind::{self, layer_name};
 use super::{Action, Basis, Candidate, Context, PortView, Reason, Status, Weight};
-use crate::observe::history::PortHistory;
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
-use crate::observe::reading::Reading;
 use crate::observe::remembered::LINK_LAYER;
+use crate::observe::{
+    Function, LinkLayer, NetdevFacts, PhysState, PortHistory, PortState, Reading,
+};
 use crate::units::{Millis, PortKey, span_text};
 use std::time::Duration;
 

@@ -192,9 +192,9 @@ mod tests {
 
     use super::testing::{Node, device, gpu, key, link, nic};
     use super::*;
-    use crate::observe::kernel::{KernelEvent, KernelEventKind, Xid};
-    use crate::observe::rdma::{LinkLayer, PhysState, PortState};
-    use crate::observe::reading::{FaultKind, Reading};
+    use crate::observe::{
+        FaultKind, KernelEvent, KernelEventKind, LinkLayer, PhysState, PortState, Reading, Xid,
+    };
     use std::collections::BTreeSet;
 
     fn said(context: &Context<'_>) -> Vec<Candidate> {

@@ -51,9 +51,7 @@ fn rdma_mtu(driver: &str, netdev: u32) -> u64 {
 mod tests {
     use super::super::testing::{Node, key};
     use super::*;
-    use crate::observe::netdev::NetdevFacts;
-    use crate::observe::rdma::Function;
-    use crate::observe::reading::Reading;
+    use crate::observe::{Function, NetdevFacts, Reading};
 
     fn node(mtu: impl Fn(usize) -> u32) -> Node {
         let mut node = Node::roce();

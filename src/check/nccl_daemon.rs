@@ -3,8 +3,7 @@
 //! TCP, and its own log seldom says why. A statement about the pod, never about the node.
 
 use super::{nccl_pods::wants_sockets, profile::GpuDirectTcp};
-use crate::observe::node_resources::NodeResources;
-use crate::observe::pod::{ContainerState, PodContainer, PodFacts};
+use crate::observe::{ContainerState, NodeResources, PodContainer, PodFacts};
 
 /// Reason of a pod without the daemon.
 pub const MISSING: &str = "TcpxoDaemonMissing";

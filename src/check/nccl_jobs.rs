@@ -179,9 +179,7 @@ mod tests {
     use crate::check::testing::{Node, key};
     use crate::observe::nccl::NcclLog;
     use crate::observe::nccl::log::Limits;
-    use crate::observe::pod::ContainerKey;
-    use crate::observe::rdma::{Gid, GidKind, GidTable};
-    use crate::observe::reading::Stamped;
+    use crate::observe::{ContainerKey, Gid, GidKind, GidTable, Stamped};
     use crate::units::Millis;
     use std::sync::Arc;
 

@@ -3,8 +3,7 @@
 //! about the node.
 
 use super::{preflight::nccl_list::is_on, profile::MOST_NICS};
-use crate::observe::node_resources::NodeResources;
-use crate::observe::pod::{PodContainer, PodFacts};
+use crate::observe::{NodeResources, PodContainer, PodFacts};
 use std::collections::BTreeMap;
 
 /// Reason code of the finding and the Event.

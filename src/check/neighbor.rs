@@ -1,7 +1,7 @@
 //! Where the rails' cables lead, by LLDP and umad.
 
 use super::{Candidate, Context, PortView};
-use crate::observe::lldp::Neighbor;
+use crate::observe::Neighbor;
 use std::collections::BTreeMap;
 
 check!(neighbor, run);
@@ -54,10 +54,7 @@ mod tests {
     use super::super::{link_errors, link_state};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::lldp::Advertisement;
-    use crate::observe::netdev::NetdevFacts;
-    use crate::observe::rdma::{PhysState, PortState};
-    use crate::observe::reading::Stamped;
+    use crate::observe::{Advertisement, NetdevFacts, PhysState, PortState, Stamped};
     use std::sync::Arc;
     use std::time::Duration;
 

@@ -7,7 +7,7 @@ use super::expected::{GPUS, RAIL};
 use super::profile::{Fabric, Provider};
 use super::roles::{front_end::is_sold_with_nics, rail_keys};
 use crate::glob;
-use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort};
+use crate::observe::{Function, LinkLayer, RdmaDevice, RdmaPort};
 use crate::units::Millis;
 
 /// Instance types that are sold with a fabric, or may be launched with one, where the table of shapes
@@ -106,9 +106,8 @@ mod tests {
     use super::*;
     use crate::check::roles::Role;
     use crate::check::testing;
-    use crate::observe::pci::{BareNic, PciFacts};
-    use crate::observe::reading::Reading;
     use crate::observe::remembered::Observed;
+    use crate::observe::{BareNic, PciFacts, Reading};
     use std::time::Duration;
 
     /// A node that is seen whole, with so many GPUs and gVNICs.

@@ -5,7 +5,7 @@ use super::expected::{
 };
 use super::peers::alike;
 use super::{Candidate, Context, PortView, Weight, unseen_on_rails};
-use crate::observe::rdma::Function;
+use crate::observe::Function;
 
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
 const FULL: u16 = 0x8000;
@@ -187,8 +187,8 @@ mod tests {
         let mut down = node(|i| if i == 3 { 0 } else { 0xffff });
         down.set_state(
             3,
-            crate::observe::rdma::PortState::Down,
-            crate::observe::rdma::PhysState::Polling,
+            crate::observe::PortState::Down,
+            crate::observe::PhysState::Polling,
         );
         for node in [guest, roce, down] {
             assert_eq!(node.told(&CHECK), [""; 0]);

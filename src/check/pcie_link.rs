@@ -5,10 +5,7 @@ use super::expected::{PAST_AND_PEERS, RailAttribute, RailValues, row};
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
 use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
-use crate::observe::kernel::Note;
-use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
-use crate::observe::rdma::Function;
-use crate::observe::reading::Reading;
+use crate::observe::{Function, Note, PciFacts, PciFunction, PcieLink, Reading};
 use crate::units::span_text;
 use std::collections::BTreeMap;
 
@@ -479,7 +476,7 @@ mod tests {
         );
         assert_eq!(node.run(&CHECK)[0].evidence["counted_at"], port);
         // A restart of the agent forgets none.
-        node.history = crate::observe::history::History::restore(node.history.memory());
+        node.history = crate::observe::History::restore(node.history.memory());
         node.tick(60);
         assert_eq!(node.told(&CHECK).len(), 2);
     }

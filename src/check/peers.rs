@@ -2,7 +2,7 @@
 
 use super::{Context, PortView};
 use crate::check::roles::kind;
-use crate::observe::rdma::Function;
+use crate::observe::Function;
 use std::borrow::Cow;
 
 /// What each of the rails that are like one shows, that one with them.

@@ -6,10 +6,7 @@ use super::expected::{
 use super::peers::alike;
 use super::policy::LosslessExpectation;
 use super::{Candidate, Context, PortView, unseen_on_rails};
-use crate::observe::netdev::priority_bit;
-use crate::observe::netdev::{DcbFacts, Trust};
-use crate::observe::rdma::Function;
-use crate::observe::snapshot::SourceHealth;
+use crate::observe::{DcbFacts, Function, SourceHealth, Trust, priority_bit};
 use std::time::Duration;
 
 check!(flow_control, run);
@@ -230,7 +227,7 @@ mod tests {
 
     #[test]
     fn settings_are_compared_a_minute_after_the_link_came_up() {
-        use crate::observe::rdma::{PhysState, PortState};
+        use crate::observe::{PhysState, PortState};
         let mut node = odd(lossless(0));
         node.snapshot.netdevs.clear();
         node.set_state(3, PortState::Down, PhysState::Disabled);

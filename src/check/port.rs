@@ -2,15 +2,11 @@
 
 use super::Weight;
 use super::roles::{Proof, Role, RoleFacts, kind};
-use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::history::{History, PortHistory, ports_of};
-use crate::observe::lldp::Neighbor;
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::{
-    LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, true_rate,
+use crate::observe::history::ports_of;
+use crate::observe::{
+    Dot1xFacts, History, LinkFacts, LinkLayer, Neighbor, NetdevFacts, PhysState, PortHistory,
+    PortState, RdmaDevice, RdmaPort, Snapshot, Track, true_rate,
 };
-use crate::observe::snapshot::Snapshot;
-use crate::observe::track::Track;
 use crate::units::{BitsPerSec, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
@@ -46,7 +42,7 @@ pub struct PortView<'a> {
     /// What earlier snapshots showed of the port; `None` before the first one.
     pub history: Option<&'a PortHistory>,
     /// The past of its network device's statistics, by the names of
-    /// [`EthtoolFacts::counts`](crate::observe::netdev::EthtoolFacts::counts).
+    /// [`EthtoolFacts::counts`](crate::observe::EthtoolFacts::counts).
     pub statistics: Option<&'a BTreeMap<String, Track>>,
 }
 
@@ -240,7 +236,7 @@ pub fn proof(
 mod tests {
     use super::super::testing::{Node, link};
     use super::*;
-    use crate::observe::reading::Reading;
+    use crate::observe::Reading;
 
     #[test]
     fn a_state_that_cannot_be_read_proves_nothing_but_in_a_pod() {

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Context, PortView, Reason, policy::Limit};
 use crate::data_files::embedded;
-use crate::observe::track::{Increase, Track, Window};
+use crate::observe::{Increase, Track, Window};
 use crate::units::{Millis, span_text};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -36,13 +36,11 @@ pub mod kind;
 pub(super) mod pcie_affinity;
 
 use crate::glob::{Glob, any_matches};
-use crate::observe::fabric::SeenFabric;
-use crate::observe::history::History;
-use crate::observe::pci::PciFacts;
-use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, is_guid_set};
-use crate::observe::reading::Reading;
 use crate::observe::remembered::LINK_LAYER;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::{
+    Function, History, LinkLayer, PciFacts, RdmaDevice, RdmaPort, Reading, SeenFabric, Snapshot,
+    is_guid_set,
+};
 use crate::settings_macro::section;
 use crate::units::{DeviceKey, PortKey};
 use front_end::Routes;

@@ -1,11 +1,7 @@
 //! The agent's own eyes.
 
 use super::{Candidate, Context, Weight, roles::rail_keys};
-use crate::observe::counters::PmaSkip;
-use crate::observe::history::KERNEL_LOG_LOST;
-use crate::observe::reading::Fault;
-use crate::observe::snapshot::SourceHealth;
-use crate::observe::track::Window;
+use crate::observe::{Fault, KERNEL_LOG_LOST, PmaSkip, SourceHealth, Window};
 use crate::units::{DeviceKey, PortKey, span_text};
 use std::time::Duration;
 
@@ -141,7 +137,7 @@ mod tests {
     use super::super::testing::{Node, nic};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::reading::FaultKind;
+    use crate::observe::FaultKind;
     use crate::units::Millis;
 
     #[test]

@@ -7,7 +7,7 @@
 mod evidence;
 
 use super::{ReasonDoc, policy::Nccl};
-use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
+use crate::observe::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use evidence::{evidence, rate_text};
 use serde::Serialize;

@@ -55,7 +55,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 mod tests {
     use super::super::testing::Node;
     use super::*;
-    use crate::observe::kernel::{KernelEvent, KernelEventKind, Severity, Sxid};
+    use crate::observe::{KernelEvent, KernelEventKind, Severity, Sxid};
 
     fn push(node: &mut Node, code: u32, severity: Option<Severity>) {
         let what = KernelEventKind::Sxid(Sxid { code, severity });

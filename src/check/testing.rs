@@ -4,15 +4,12 @@
 use super::profile::Profile;
 use super::{Candidate, Check, Context, Policy};
 use crate::check::roles::{Role, RoleFacts};
-use crate::observe::counters::PortCounters;
-use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver, NvidiaGpu};
-use crate::observe::history::History;
-use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
-use crate::observe::node_resources::NodeResources;
-use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
-use crate::observe::rdma::*;
-use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
-use crate::observe::snapshot::{Snapshot, SourceHealth};
+use crate::observe::{
+    DcbFacts, EthtoolFacts, Fault, FaultKind, GpuDirectFacts, History, LinkFacts, LinkLayer,
+    LinkRate, NetdevFacts, NodeResources, NvidiaDriver, NvidiaGpu, PciFacts, PciFunction, PcieLink,
+    PhysState, PortCounters, PortState, RdmaDevice, RdmaPort, Reading, Snapshot, SourceHealth,
+    Stamped,
+};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;

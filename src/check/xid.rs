@@ -2,8 +2,8 @@
 
 use super::xid_codes::{self, Disposition, Ruling};
 use super::{Action, Candidate, Context, Reason, Status, driver_reload};
-use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, Note, XidLog};
+use crate::observe::{RecoveryAction, XidDetail};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

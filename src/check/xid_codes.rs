@@ -8,9 +8,7 @@ use super::Action;
 pub use super::policy::Disposition;
 use super::policy::XidOverride;
 use crate::data_files::embedded;
-use crate::observe::kernel::{
-    KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, XidDetail,
-};
+use crate::observe::{KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, XidDetail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

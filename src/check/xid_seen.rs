@@ -1,7 +1,7 @@
 //! The list of Xids of this boot, for the report.
 
 use super::xid_codes;
-use crate::observe::history::History;
+use crate::observe::History;
 use crate::units::Millis;
 use serde::Serialize;
 

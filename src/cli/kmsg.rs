@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{compression::refusal, nccl};
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
-use crate::observe::kernel::{KernelEvent, KernelEventKind};
+use crate::observe::{KernelEvent, KernelEventKind};
 use crate::report::object;
 use crate::source::kernel_log::assemble::Assembler;
 

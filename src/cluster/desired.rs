@@ -6,7 +6,7 @@ use super::node::Condition;
 use super::settings::{ClusterSettings, Mode};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight, verdict_docs};
-use crate::observe::rdma::LinkLayer;
+use crate::observe::LinkLayer;
 use crate::report::port_view::{self, PortView};
 use crate::report::{Report, Role, State, Tainting};
 use crate::units::cut;

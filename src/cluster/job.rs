@@ -7,7 +7,7 @@
 //! Variables", Volcano `batch/v1alpha1/labels.go`, Kueue "Run Plain Pods", KubeRay
 //! `ray/utils/constant.go`, Kubernetes "Well-Known Labels".
 
-use crate::observe::pod::{PodContainer, PodJob};
+use crate::observe::{PodContainer, PodJob};
 use std::collections::BTreeMap;
 
 /// The marks of an operator on a pod.

@@ -3,8 +3,7 @@
 
 use super::names::{CONDITION, FIELD_MANAGER};
 use super::settings::ClusterSettings;
-use crate::observe::node_resources::{NodeResources, Offered};
-use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
+use crate::observe::{NodeResources, Offered, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

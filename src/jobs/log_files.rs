@@ -12,8 +12,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::file_pattern::{FileNames, FilePattern, NamedIds};
 use crate::host::Host;
-use crate::observe::pod::{ContainerKey, PodContainer, PodFacts, PodJob};
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{ContainerKey, Fault, PodContainer, PodFacts, PodJob, Reading};
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::nccl::prefix;
 use crate::source::pod_logs::{

@@ -5,7 +5,7 @@ use crate::check::job_verdicts::{ContainerVerdict, Outcomes, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
-use crate::observe::pod::{ContainerKey, PodFacts};
+use crate::observe::{ContainerKey, PodFacts};
 use crate::source::nccl::Reader;
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::pod_logs::{Container, Sink};

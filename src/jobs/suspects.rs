@@ -3,8 +3,7 @@
 use super::{Inputs, JobUpdate};
 use crate::check::suspect::{self, Suspect};
 use crate::config::Config;
-use crate::observe::pod::{PodFacts, PodJob};
-use crate::observe::traffic::GpuPod;
+use crate::observe::{GpuPod, PodFacts, PodJob};
 use crate::source::{device_checkpoint, pod_processes, slurm_jobs};
 use crate::supervise;
 use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};

@@ -189,7 +189,7 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> (Route, Route) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::rdma::Function;
+    use crate::observe::Function;
 
     /// A device as enumerated, out of its JSON: only what matters here is set.
     fn device(driver: &str, pci_id: Option<&str>) -> RdmaDevice {
@@ -207,7 +207,7 @@ mod tests {
     fn a_rail_that_is_gone_is_kept_over_any_number_of_virtual_functions() {
         let mut memory = BTreeMap::new();
         let snapshot = |second: u64, devices: Vec<RdmaDevice>| Snapshot {
-            devices: Some(crate::observe::reading::Stamped {
+            devices: Some(crate::observe::Stamped {
                 at: Millis::from_secs(second),
                 value: std::sync::Arc::new(devices),
             }),

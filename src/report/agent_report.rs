@@ -3,8 +3,7 @@
 use super::{State, json::SCHEMA, text::clean};
 use crate::check::{PASSES_WITHIN, Status, Weight};
 use crate::observe::bench::{RailKind, Rails};
-use crate::observe::lldp::Neighbor;
-use crate::observe::rdma::GVNIC_DRIVER;
+use crate::observe::{GVNIC_DRIVER, Neighbor};
 use crate::readiness::taint_hysteresis::least_wait;
 use crate::units::BitsPerSec;
 use jiff::Timestamp;

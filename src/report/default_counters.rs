@@ -2,8 +2,7 @@
 //! a series that appears with its first error has lost that error for `rate()`.
 
 use crate::data_files::embedded;
-use crate::observe::counters::{CounterKind, Counts, PortCounters, pma_kind};
-use crate::observe::rdma::LinkLayer;
+use crate::observe::{CounterKind, Counts, LinkLayer, PortCounters, pma_kind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

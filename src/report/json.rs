@@ -4,9 +4,7 @@
 use super::port_view::{self, PortView, wall_at as time};
 use super::{ClusterStatus, Report, default_counters};
 use crate::check::Finding;
-use crate::observe::counters::PortCounters;
-use crate::observe::gpudirect::{MODULES_OF_INTEREST, Module};
-use crate::observe::rdma::{PhysState, PortState};
+use crate::observe::{MODULES_OF_INTEREST, Module, PhysState, PortCounters, PortState};
 use crate::readiness;
 use serde::Serialize;
 use std::collections::BTreeMap;

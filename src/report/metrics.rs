@@ -6,8 +6,7 @@ use super::port_view::{self, PortView};
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
 use crate::check::xid_codes;
-use crate::observe::gpudirect::MODULES_OF_INTEREST;
-use crate::observe::pci::{AER_SEVERITIES, PcieLink};
+use crate::observe::{AER_SEVERITIES, MODULES_OF_INTEREST, PcieLink};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +26,7 @@ const MAX_EVENTS: usize = 128;
 /// Facts of the agent's own process at the scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentStats {
-    /// Now, on the clock of [`crate::observe::snapshot::Snapshot::at`].
+    /// Now, on the clock of [`crate::observe::Snapshot::at`].
     pub now: Option<Millis>,
     /// The process's use of the machine: the standard metric's name, and its value where it is known.
     pub process: Vec<(&'static str, Option<f64>)>,

@@ -40,7 +40,7 @@ pub use crate::check::job_verdicts::Jobs;
 pub use crate::check::profile::Profile;
 pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::Snapshot;
 pub use crate::readiness::State;
 pub use crate::readiness::history::HistoryEntry;
 pub use crate::readiness::taint_hysteresis::Tainting;
@@ -76,7 +76,7 @@ pub struct Report {
     /// GPUDirect verdict.
     pub gpudirect: crate::check::gpudirect::GpuDirectVerdict,
     /// Totals that outlive snapshots (transitions, Xids, kernel events).
-    pub totals: Arc<crate::observe::history::Totals>,
+    pub totals: Arc<crate::observe::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
     /// Checks disabled by policy, or by an operator for a time.

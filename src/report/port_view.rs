@@ -4,9 +4,7 @@
 use super::Report;
 pub use crate::check::PortView;
 use crate::check::{Finding, Status, Weight};
-use crate::observe::gpudirect::{GpuDirectFacts, Module};
-use crate::observe::rdma::{Gid, GidKind, LinkLayer};
-use crate::observe::snapshot::SourceHealth;
+use crate::observe::{Gid, GidKind, GpuDirectFacts, LinkLayer, Module, SourceHealth};
 use crate::units::{Millis, span_text};
 use std::collections::{BTreeMap, BTreeSet};
 

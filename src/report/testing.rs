@@ -5,15 +5,12 @@ mod ports;
 use super::{Report, Role, RoleFacts, State, XidSeen};
 use crate::check::gpudirect::{GpuDirectVerdict, Path};
 use crate::check::{Action, Finding, Status, Weight};
-use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
 use crate::observe::history::ports_of;
-use crate::observe::lldp::{Advertisement, Neighbor};
-use crate::observe::pci::{AER_SEVERITIES, PciFacts, PciFunction, PcieLink};
-use crate::observe::rdma::{
-    LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort,
+use crate::observe::{
+    AER_SEVERITIES, Advertisement, GpuDirectFacts, LinkFacts, LinkLayer, LinkRate, Module,
+    Neighbor, NvidiaDriver, NvidiaFs, PciFacts, PciFunction, PcieLink, PhysState, PortState,
+    RdmaDevice, RdmaPort, Reading, Snapshot, SourceHealth, Stamped,
 };
-use crate::observe::reading::{Reading, Stamped};
-use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Bdf, BitsPerSec, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;

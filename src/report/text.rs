@@ -4,9 +4,7 @@
 use super::Report;
 use super::port_view::{self, PortView, ago};
 use crate::check::Finding;
-use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::pci::gives_away;
-use crate::observe::rdma::PortState;
+use crate::observe::{Dot1xFacts, PortState, gives_away};
 use crate::readiness;
 use crate::settings_macro::defaults;
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! When each subject is read next. Pure: time comes in, decisions go out.
 
 use super::sources::source;
-use crate::observe::reading::{Fault, Reading};
-use crate::observe::snapshot::{Snapshot, SourceHealth};
+use crate::observe::{Fault, Reading, Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

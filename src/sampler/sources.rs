@@ -5,13 +5,11 @@
 use crate::config::{Config, Intervals};
 use crate::glob::any_matches;
 use crate::host::Host;
-use crate::observe::counters::{PmaSkip, PortCounters};
-use crate::observe::lldp::Advertisement;
-use crate::observe::netdev::{EthtoolFacts, Ipv4Facts, OvsRoute};
-use crate::observe::pci::{BareNic, PciFacts, PciFunction};
-use crate::observe::rdma::{Function, LinkFacts, LinkLayer, RdmaDevice};
-use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
-use crate::observe::snapshot::Snapshot;
+use crate::observe::{
+    Advertisement, BareNic, EthtoolFacts, Fault, FaultKind, Function, Ipv4Facts, LinkFacts,
+    LinkLayer, OvsRoute, PciFacts, PciFunction, PmaSkip, PortCounters, RdmaDevice, Reading,
+    Snapshot, Stamped,
+};
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
     counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, lldp, netdev, ovs, parse,

@@ -1,7 +1,6 @@
 use super::*;
 use crate::config::RdmaSource;
-use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
-use crate::observe::reading::Reading;
+use crate::observe::{PciFacts, PciFunction, PcieLink, Reading};
 use crate::source::testtree::TestTree;
 use crate::units::Millis;
 

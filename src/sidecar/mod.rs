@@ -6,7 +6,7 @@ mod processes;
 mod serve;
 
 use crate::check::nccl::{JobContext, NcclVerdict, judge};
-use crate::observe::pod::ContainerKey;
+use crate::observe::ContainerKey;
 use crate::report::object;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use crate::units::Span;

@@ -1,7 +1,7 @@
 //! The sidecar's HTTP endpoints: metrics and liveness.
 
 use crate::check::nccl::NcclVerdict;
-use crate::observe::pod::ContainerKey;
+use crate::observe::ContainerKey;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, Answer, Answers, Limits, Peer, exposition};
 use crate::report::metrics::{self, Exposition, nccl, series};

@@ -1,7 +1,7 @@
 //! Events of a simulated node as data: scenarios and tests are lists of these.
 
 use super::spec::{ModuleSpec, ProcessSpec};
-use crate::observe::pod::PodFacts;
+use crate::observe::PodFacts;
 use crate::units::Bdf;
 use serde::Deserialize;
 

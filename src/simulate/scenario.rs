@@ -4,7 +4,7 @@ use super::event::Event;
 use super::nccl::Gang;
 use super::spec::ProcessSpec;
 use crate::data_files::embedded;
-use crate::observe::pod::{self, PodContainer, PodFacts};
+use crate::observe::{PodContainer, PodFacts, PodJob};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -86,7 +86,7 @@ struct SimulatedJob {
     pod: String,
     /// UID of the pod.
     uid: String,
-    job: Option<pod::PodJob>,
+    job: Option<PodJob>,
     /// The node's place in the gang.
     index: u32,
     /// RDMA devices requested, by resource.

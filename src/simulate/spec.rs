@@ -1,7 +1,6 @@
 //! What a simulated node consists of: plain values, with texts as the kernel prints them.
 
-use crate::observe::netdev::DcbFacts;
-use crate::observe::vf::VfLinks;
+use crate::observe::{DcbFacts, VfLinks};
 use crate::units::Bdf;
 use serde::Deserialize;
 use std::collections::BTreeMap;

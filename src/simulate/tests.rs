@@ -257,7 +257,7 @@ fn ethtool_files_are_as_ethtool_prints_and_dcb_reads_back() {
     assert!(printed.starts_with("driver: mlx5_core\n"));
     assert!(printed.contains("\nrx_prio3_pause: 48\n"), "{printed}");
     assert!(!printed.contains("rx_prio4_pause:"), "PFC is off on 4");
-    let dcb: crate::observe::netdev::DcbFacts =
+    let dcb: crate::observe::DcbFacts =
         serde_json::from_str(&text(&node, "selvage/dcb/enp24s0np0.json")).unwrap();
     assert_eq!(dcb.pfc_enabled, Some(8));
 }

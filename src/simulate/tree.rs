@@ -278,7 +278,7 @@ mod tests {
         for path in ["sys/a/x", "sys/b/x"] {
             assert_eq!(
                 crate::source::tree::read_text(&host, path),
-                crate::observe::reading::Reading::NotObservable,
+                crate::observe::Reading::NotObservable,
                 "{path}"
             );
         }

@@ -6,9 +6,10 @@
 //! the port's files stay closed until the device is registered again.
 
 use crate::host::Host;
-use crate::observe::counters::{Counts, PMA_WORDS, PmaSkip, PortCounters, counted};
-use crate::observe::rdma::{Function, RdmaDevice, RdmaPort};
-use crate::observe::reading::Reading;
+use crate::observe::counters::counted;
+use crate::observe::{
+    Counts, Function, PMA_WORDS, PmaSkip, PortCounters, RdmaDevice, RdmaPort, Reading,
+};
 use crate::source::rdma_port::{class_dir, port_dir};
 use crate::source::tree;
 use nix::libc;

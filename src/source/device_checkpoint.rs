@@ -3,7 +3,7 @@
 //! asked. It names pods by UID only. Devices that are claimed (DRA) are not in it.
 
 use crate::host::Host;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use crate::source::tree;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,8 +9,7 @@
 mod socket;
 
 use crate::host::Host;
-use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::reading::Reading;
+use crate::observe::{Dot1xFacts, Reading};
 use socket::{SupplicantDirectory, WAITS};
 use std::collections::{BTreeMap, BTreeSet};
 

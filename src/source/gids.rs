@@ -1,8 +1,7 @@
 //! GID table of a port. The core answers from its cache: no firmware command.
 
 use crate::host::Host;
-use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice};
-use crate::observe::reading::Reading;
+use crate::observe::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice, Reading};
 use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
 use std::cell::LazyCell;

@@ -1,8 +1,7 @@
 //! What GPUDirect RDMA and Storage stand on: modules, drivers, IOMMU, peer-memory clients.
 
 use crate::host::Host;
-use crate::observe::gpudirect::GpuDirectFacts;
-use crate::observe::reading::Reading;
+use crate::observe::{GpuDirectFacts, Reading};
 use crate::source::infiniband::pci_function_dir;
 use crate::source::{identity, machine, modules, nvidia, parse, rdma_port, tree};
 use std::collections::BTreeMap;

@@ -3,10 +3,10 @@
 //! interface that a pod took into its network namespace is not to be seen from here.
 
 use crate::host::Host;
-use crate::observe::rdma::{
+use crate::observe::{
     GVNIC_DRIVER, LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort,
+    Reading,
 };
-use crate::observe::reading::Reading;
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
 use crate::source::{identity, netdev, tree};
 use crate::units::{Bdf, BitsPerSec, DeviceKey};

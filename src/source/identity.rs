@@ -3,7 +3,7 @@
 
 use super::tree;
 use crate::host::Host;
-use crate::observe::rdma::{Function, is_guid_set};
+use crate::observe::{Function, is_guid_set};
 use crate::units::{Bdf, DeviceKey};
 use std::path::{Component, Path};
 

@@ -3,8 +3,7 @@
 //! mlx5: state, rate and LID are [`super::link`]'s.
 
 use crate::host::Host;
-use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, Sriov};
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{Fault, Function, LinkLayer, RdmaDevice, RdmaPort, Reading, Sriov};
 use crate::source::identity::{self, DriverSigns, PciPlace};
 use crate::source::rdma_port::{self, CLASS, class_dir};
 use crate::source::{netdev, parse, tree};

@@ -5,8 +5,7 @@
 //! state has changed and every N-th time; what RDMA netlink has given is not read here.
 
 use crate::host::Host;
-use crate::observe::rdma::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort};
-use crate::observe::reading::Reading;
+use crate::observe::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort, Reading};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::netlink::rdma::NlPort;
 use crate::source::rdma_port::port_dir;
@@ -121,7 +120,7 @@ impl LinkPortReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::rdma::{PhysState, PortState};
+    use crate::observe::{PhysState, PortState};
     use crate::source::infiniband::enumerate;
     use crate::source::testtree::TestTree;
     use crate::units::BitsPerSec;

@@ -1,6 +1,6 @@
 //! Texts of `ports/N/{state,phys_state,rate}`. Pure.
 
-use crate::observe::rdma::{LinkRate, PhysState, PortState};
+use crate::observe::{LinkRate, PhysState, PortState};
 use crate::source::parse;
 use crate::units::BitsPerSec;
 

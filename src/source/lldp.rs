@@ -4,8 +4,7 @@
 
 use super::parse::clean;
 use crate::host::Host;
-use crate::observe::lldp::{Advertisement, Neighbor};
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{Advertisement, FaultKind, Neighbor, Reading};
 use nix::errno::Errno;
 use nix::libc;
 use nix::net::if_::if_nametoindex;

@@ -1,7 +1,7 @@
 //! What kind of machine this is: architecture, virtual or not.
 
 use crate::host::Host;
-use crate::observe::machine::MachineFacts;
+use crate::observe::MachineFacts;
 use crate::source::{parse, tree};
 use crate::units::Millis;
 

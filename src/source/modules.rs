@@ -1,8 +1,7 @@
 //! Kernel modules: `/sys/module/<name>` and `/proc/modules`.
 
 use crate::host::Host;
-use crate::observe::gpudirect::{MODULES_OF_INTEREST, Module};
-use crate::observe::reading::Reading;
+use crate::observe::{MODULES_OF_INTEREST, Module, Reading};
 use crate::source::{parse, tree};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

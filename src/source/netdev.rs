@@ -1,9 +1,7 @@
 //! `/sys/class/net/<if>` (net/core/net-sysfs.c): the Ethernet side of RDMA ports, and of IPoIB.
 
 use crate::host::Host;
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::Reading;
+use crate::observe::{NetdevFacts, RdmaDevice, Reading};
 use crate::source::{identity, parse, tree};
 use crate::units::Bdf;
 use std::collections::BTreeSet;

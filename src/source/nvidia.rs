@@ -1,8 +1,7 @@
 //! The NVIDIA drivers' own files: `/proc/driver/nvidia` and `/proc/driver/nvidia-fs`.
 
 use crate::host::Host;
-use crate::observe::gpudirect::{NvidiaDriver, NvidiaFs, NvidiaGpu};
-use crate::observe::reading::Reading;
+use crate::observe::{NvidiaDriver, NvidiaFs, NvidiaGpu, Reading};
 use crate::source::modules::module_dir;
 use crate::source::{parse, tree};
 use crate::units::Bdf;

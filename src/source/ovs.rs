@@ -6,7 +6,7 @@
 //! switch's own rule (vswitchd/bridge.c: the lowest of the bridge's ports).
 
 use crate::host::Host;
-use crate::observe::netdev::OvsRoute;
+use crate::observe::OvsRoute;
 use crate::source::netdev::{class_dir, lower_links};
 use crate::source::{parse, tree};
 use std::collections::BTreeSet;

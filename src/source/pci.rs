@@ -2,12 +2,10 @@
 //! (drivers/pci/pci-sysfs.c). Link files and `config` touch config space: fine each minute or so.
 
 use crate::host::Host;
-use crate::observe::pci::{
+use crate::observe::{
     AER_SEVERITIES, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink,
-    SLINGSHOT, SriovFacts,
+    Reading, SLINGSHOT, Sriov, SriovFacts,
 };
-use crate::observe::rdma::Sriov;
-use crate::observe::reading::Reading;
 use crate::source::identity::{self, PciPlace};
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id, sriov_numbers};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};

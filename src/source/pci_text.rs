@@ -1,7 +1,6 @@
 //! Texts and registers of PCI functions. Pure.
 
-use crate::observe::pci::PcieLink;
-use crate::observe::reading::Reading;
+use crate::observe::{PcieLink, Reading};
 use crate::source::parse;
 
 /// `current_link_speed` (`16.0 GT/s PCIe`, older kernels `8 GT/s`, `Unknown`) with

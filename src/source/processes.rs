@@ -2,7 +2,7 @@
 
 use super::tree;
 use crate::host::Host;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use std::path::PathBuf;
 
 /// Most processes examined in one walk: the kernel's own default for pid_max.

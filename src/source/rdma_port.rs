@@ -1,8 +1,7 @@
 //! Ports of an RDMA device: link layer, network device, which counter directories exist.
 
 use crate::host::Host;
-use crate::observe::rdma::{LinkLayer, PortState, RdmaPort};
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{Fault, LinkLayer, PortState, RdmaPort, Reading};
 use crate::source::link_text::parse_state;
 use crate::source::{identity, netdev, parse, tree};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! it moves any.
 
 use crate::host::Host;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use crate::source::rdma_port::{class_dir, port_dir};
 use crate::source::tree;
 use std::path::Path;

@@ -4,8 +4,7 @@
 
 use super::{ethtool, tree};
 use crate::host::Host;
-use crate::observe::netdev::EthtoolFacts;
-use crate::observe::reading::Reading;
+use crate::observe::{EthtoolFacts, Reading};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

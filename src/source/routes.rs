@@ -2,8 +2,7 @@
 //! interface is the node's management network, not a rail.
 
 use crate::host::Host;
-use crate::observe::netdev::Ipv4Facts;
-use crate::observe::reading::Reading;
+use crate::observe::{Ipv4Facts, Reading};
 use crate::source::netdev::{class_dir, lower_links};
 use crate::source::netlink::route;
 use crate::source::{parse, tree};

@@ -1,7 +1,7 @@
 //! How near a NIC is to a GPU, by their paths in `/sys/devices`: the classes that NCCL uses
 //! (src/graph/topo.cc climbs a switch, two path elements, a step). Pure.
 
-use crate::observe::pci::Distance;
+use crate::observe::Distance;
 use crate::source::identity::PciPlace;
 
 /// Where a function hangs, and its NUMA node.

@@ -1,7 +1,7 @@
 //! Files below a root: read, list, link. The one place where errno is given a meaning.
 
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
@@ -333,7 +333,7 @@ pub fn parse_u64(text: &str, path: impl FnOnce() -> PathBuf) -> Reading<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::reading::Fault;
+    use crate::observe::Fault;
 
     #[test]
     fn a_tree_can_answer_with_an_errno() {

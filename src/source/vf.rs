@@ -1,8 +1,7 @@
 //! Virtual functions' link states, where a network device's function has any.
 
 use crate::host::Host;
-use crate::observe::reading::Reading;
-use crate::observe::vf::VfLinks;
+use crate::observe::{Reading, VfLinks};
 use crate::source::{netdev, netlink, parse, replay};
 
 /// Of a network device: absent without virtual functions (`device/sriov_numvfs` missing or 0), and
@@ -22,8 +21,7 @@ pub fn links(host: &Host, name: &str) -> Reading<VfLinks> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::reading::FaultKind;
-    use crate::observe::vf::VfLink;
+    use crate::observe::{FaultKind, VfLink};
     use crate::source::testtree::TestTree;
 
     #[test]

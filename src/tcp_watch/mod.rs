@@ -17,9 +17,10 @@ use rdma_view::RdmaView;
 
 use crate::glob::{self, Glob};
 use crate::host::Host;
-use crate::observe::pod::{PodFacts, is_gpu_resource};
-use crate::observe::reading::Reading;
-use crate::observe::traffic::{GpuPod, NetCounters, NodeRdma, PodQps, PodTraffic, TrafficLook};
+use crate::observe::{
+    GpuPod, NetCounters, NodeRdma, PodFacts, PodQps, PodTraffic, Reading, TrafficLook,
+    is_gpu_resource,
+};
 use crate::source::device_checkpoint::Allocations;
 use crate::source::pod_processes::{self, PodPids, net};
 use crate::source::rdma_port::class_dir;

@@ -2,8 +2,7 @@
 
 use super::rdma_view::{RdmaView, Usage};
 use crate::host::Host;
-use crate::observe::reading::Reading;
-use crate::observe::traffic::{OwnedQps, PodQps};
+use crate::observe::{OwnedQps, PodQps, Reading};
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::pod_processes::{owner_of, same_pid_namespace};
 use crate::units::Millis;

@@ -2,8 +2,7 @@
 
 use super::rdma_view::Usage;
 use super::*;
-use crate::observe::pod::PodContainer;
-use crate::observe::traffic::OwnedQps;
+use crate::observe::{OwnedQps, PodContainer};
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::testtree::TestTree;
 

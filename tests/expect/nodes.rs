@@ -4,7 +4,7 @@ use super::spoilt::{self as s, HDR, NDR200, Rails};
 use super::{Machine, evaluator, said, snapshot};
 use selvage::check::policy::Policy;
 use selvage::evaluator::SamplingMode;
-use selvage::observe::history::Memory;
+use selvage::observe::Memory;
 use selvage::simulate::NodeSpec;
 use selvage::units::Millis;
 

@@ -9,7 +9,7 @@ use selvage::cluster::{
     ClusterSettings, EventKind, EventSender, Limits, NodeFacts, PodRef, Writer,
 };
 use selvage::config::Config;
-use selvage::observe::pod::PodFacts;
+use selvage::observe::PodFacts;
 use selvage::report::Report;
 use serde_json::json;
 use std::sync::Arc;

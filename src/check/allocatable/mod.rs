@@ -12,8 +12,7 @@ use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Sources};
 use super::profile::{Certainty, Fabric, Provider};
 use super::{Basis, Candidate, Context, Reason, Status, Weight};
-use crate::observe::node_resources::NodeResources;
-use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
+use crate::observe::{NodeResources, is_gpu_resource, is_rdma_resource};
 pub use resources::{Present, is_for_rdma, present};
 
 check!(promised, run);

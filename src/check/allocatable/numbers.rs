@@ -4,8 +4,7 @@ use super::resources::{Present, is_for_rdma, present};
 use super::{Candidate, Context, NodeResources, say};
 use crate::check::profile::Shape;
 use crate::check::{Reason, Weight};
-use crate::observe::node_resources::{Offered, is_whole_gpus};
-use crate::observe::pod::is_gpu_resource;
+use crate::observe::{Offered, is_gpu_resource, is_whole_gpus};
 
 const FEWER: Reason = "ResourceFewerThanDevices";
 const MORE: Reason = "ResourceMoreThanDevices";

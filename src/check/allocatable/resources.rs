@@ -3,9 +3,7 @@
 
 use super::Context;
 use crate::check::profile::MOST_NICS;
-use crate::observe::node_resources::{is_shared_by_name, is_whole_gpus};
-use crate::observe::pci::{PciFacts, gives_away};
-use crate::observe::rdma::Function;
+use crate::observe::{Function, PciFacts, gives_away, is_shared_by_name, is_whole_gpus};
 use std::collections::BTreeSet;
 
 /// How many devices there are of what a resource counts.

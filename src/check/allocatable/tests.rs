@@ -2,9 +2,7 @@ use super::*;
 use crate::check::profile::{self, PlatformSettings, Source};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
-use crate::observe::node_resources::Offered;
-use crate::observe::pci::{Distance, PciFacts, SriovFacts};
-use crate::observe::rdma::LinkLayer;
+use crate::observe::{Distance, LinkLayer, Offered, PciFacts, SriovFacts};
 
 type Offers<'a> = &'a [(&'a str, u64, u64)];
 
@@ -465,7 +463,7 @@ fn what_else_says_fewer_silences_the_table() {
         ("NICs without a driver are named", |node| {
             let mut pci = pci_of(node);
             for i in 4..8 {
-                let without = crate::observe::pci::BareNic {
+                let without = crate::observe::BareNic {
                     id: "15b3:1021".into(),
                     distances: [(gpu(i), Distance::Pix)].into(),
                     ..Default::default()
@@ -477,7 +475,7 @@ fn what_else_says_fewer_silences_the_table() {
         }),
         ("virtual machines have NICs", |node| {
             let mut pci = pci_of(node);
-            let given = crate::observe::pci::BareNic {
+            let given = crate::observe::BareNic {
                 driver: Some("vfio-pci".into()),
                 ..Default::default()
             };

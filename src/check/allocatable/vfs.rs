@@ -2,9 +2,7 @@
 
 use super::{Candidate, Context, NodeResources, is_for_rdma, say};
 use crate::check::{PortView, Weight};
-use crate::observe::node_resources::is_shared_by_name;
-use crate::observe::pci::gives_away;
-use crate::observe::vf::{VfLink, VfLinks};
+use crate::observe::{VfLink, VfLinks, gives_away, is_shared_by_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first resource that is offered for RDMA other than EFA's, among those that `is` takes.

@@ -1,8 +1,7 @@
 use super::super::testing::{Node, tell};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::netdev::DcbFacts;
-use crate::observe::reading::{Reading, Stamped};
+use crate::observe::{DcbFacts, Reading, Stamped};
 use std::sync::Arc;
 
 fn set_pfc(node: &mut Node, bits: u8) {

@@ -7,10 +7,8 @@ use crate::check::nic_kernel::failure;
 use crate::check::profile::Profile;
 use crate::check::xid_codes::{Disposition, Overrides, xid_ruling};
 use crate::check::{Candidate, Context, driver_reload};
-use crate::observe::kernel::Note;
 use crate::observe::kernel_log::{Seen, XidLog};
-use crate::observe::pci::{PciFacts, gives_away};
-use crate::observe::reading::Reading;
+use crate::observe::{Note, PciFacts, Reading, gives_away};
 use crate::units::{Bdf, DeviceKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -179,7 +177,7 @@ fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
 mod tests {
     use super::super::CHECK;
     use crate::check::testing::{Node, gpu};
-    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, RecoveryAction, Xid};
+    use crate::observe::{KernelEvent, KernelEventKind, Note, RecoveryAction, Xid};
 
     fn slot() -> String {
         gpu(0).trim_end_matches(".0").to_string()

@@ -2,8 +2,7 @@ use super::super::testing::{Node, gpu, listed, nic, tell};
 use super::*;
 use crate::check::Policy;
 use crate::check::roles::Role;
-use crate::observe::pci::{BareNic, Distance};
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::{BareNic, Distance, Fault, FaultKind};
 use std::time::Duration;
 
 #[test]
@@ -17,7 +16,7 @@ fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return()
     }
     assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
     // Renamed on its return: the same device.
-    node.devices.push(crate::observe::rdma::RdmaDevice {
+    node.devices.push(crate::observe::RdmaDevice {
         name: "ibp31s0".into(),
         ..gone
     });
@@ -76,7 +75,7 @@ fn a_device_whose_address_cannot_be_read_is_not_gone() {
 #[test]
 fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
     let mut node = Node::infiniband();
-    node.history = crate::observe::history::History::restore(node.history.memory());
+    node.history = crate::observe::History::restore(node.history.memory());
     node.devices.pop();
     for _ in 0..4 {
         node.tick(5);
@@ -86,7 +85,7 @@ fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
 
 #[test]
 fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() {
-    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
+    use crate::observe::{KernelEvent, KernelEventKind, Note};
     // Nothing remembers the rail: the eighth is gone from the start.
     let forgotten = |on_bus: bool, notes: &[Note]| {
         let mut node = Node::infiniband();
@@ -308,7 +307,7 @@ fn a_rail_that_is_given_to_a_virtual_machine_has_not_vanished() {
             node.tick(5);
         }
         assert_eq!(node.told(&CHECK), [want], "{driver:?}");
-        node.history = crate::observe::history::History::restore(node.history.memory());
+        node.history = crate::observe::History::restore(node.history.memory());
         node.history.devices.clear();
         node.tick(5);
         let want = want.replace("mlx5_7", "mlx5_7/1");

@@ -5,8 +5,7 @@ use crate::check::nic_kernel::failure_at;
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
-use crate::observe::pci::{BareNic, Distance, PciFacts, gives_away};
-use crate::observe::reading::Reading;
+use crate::observe::{BareNic, Distance, PciFacts, Reading, gives_away};
 use crate::units::DeviceKey;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,7 @@ use super::super::link_state::CHECK;
 use super::super::testing::{Node, key};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::rdma::{PhysState, PortState};
-use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
+use crate::observe::{Fault, FaultKind, PhysState, PortState, Reading, Stamped};
 use crate::units::Millis;
 use std::sync::Arc;
 
@@ -153,7 +152,7 @@ fn what_was_authorized_this_boot_needs_no_other_evidence() {
     let memory = node.history.memory();
     for (boot, remembers) in [("boot-1", true), ("boot-2", false)] {
         let mut after = node.clone();
-        after.history = crate::observe::history::History::restore(memory.clone());
+        after.history = crate::observe::History::restore(memory.clone());
         after.snapshot.boot_id = Some(boot.into());
         after.tick(1);
         let failing = after.told(&CHECK).contains(&FAILING.to_string());

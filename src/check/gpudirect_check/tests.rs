@@ -1,6 +1,6 @@
 use super::super::testing::{Node, gpu, nic};
 use super::*;
-use crate::observe::gpudirect::{Module, NvidiaDriver};
+use crate::observe::{Module, NvidiaDriver};
 
 fn none(node: &mut Node) {
     node.bend_gpudirect(|facts| {
@@ -108,7 +108,7 @@ fn a_driver_that_has_none_of_the_gpus() {
 
 #[test]
 fn the_modules_own_words() {
-    use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
+    use crate::observe::{KernelEvent, KernelEventKind, Note};
     for (note, want) in [
         (Note::Peermem, "peermem PeermemError Degraded Notice"),
         (Note::DmabufRefused, "dmabuf DmabufRefused Degraded Notice"),

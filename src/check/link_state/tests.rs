@@ -1,8 +1,7 @@
 use super::super::testing::{Node, key, link, nic};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::RdmaPort;
+use crate::observe::{NetdevFacts, RdmaPort};
 use crate::units::{Millis, Span};
 
 #[test]
@@ -413,7 +412,7 @@ fn a_rail_of_unknown_make_has_no_peers_and_is_unknown() {
 /// Puts each NIC next to the GPU of its number.
 fn next_to_gpus(node: &mut Node) {
     use super::super::testing::gpu;
-    use crate::observe::pci::Distance;
+    use crate::observe::Distance;
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
     for i in 0..8 {
         let near = [(gpu(i), Distance::Pix)].into_iter().collect();

@@ -1,7 +1,7 @@
 //! Facts about a job from outside its log.
 
 use crate::check::preflight::nccl_list::is_on;
-use crate::observe::pod::{PodContainer, PodFacts};
+use crate::observe::{PodContainer, PodFacts};
 use std::time::Duration;
 
 /// Facts about a job from outside its log.

@@ -1,9 +1,7 @@
 use super::super::testing::{Node, nic};
 use super::*;
 use crate::check::roles::Role;
-use crate::observe::kernel::{KernelEvent, KernelEventKind};
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::{PhysState, PortState};
+use crate::observe::{KernelEvent, KernelEventKind, NetdevFacts, PhysState, PortState};
 
 fn said(note: Note) -> KernelEvent {
     let mut event = KernelEvent::new(KernelEventKind::Note(note), "mlx5_core said so");
@@ -100,7 +98,7 @@ fn bnxt_is_well_once_its_link_is_up_again_after_a_reset() {
         }
         assert_eq!(node.run(&CHECK).len(), want, "{events:?}");
         // A restart of the agent forgets neither, and no firmware failed where a port is switched off.
-        node.history = crate::observe::history::History::restore(node.history.memory());
+        node.history = crate::observe::History::restore(node.history.memory());
         node.set_state(0, PortState::Down, PhysState::Disabled);
         node.tick(1);
         assert_eq!(node.run(&CHECK).len(), want, "{events:?}, restarted");

@@ -5,9 +5,9 @@ use super::item::{Item, ItemStatus};
 use super::job::spans_nodes;
 use super::nccl_list::{MAX_HCAS, NcclList, is_on, parse_number};
 use super::plugins::candidates;
-use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
-use crate::observe::rdma::{LinkLayer, RdmaDevice};
-use crate::observe::reading::Reading;
+use crate::observe::{
+    ContainerFacts, Library, LinkLayer, RdmaDevice, Reading, SeenDevice, SeenPort, Setting,
+};
 use std::collections::BTreeMap;
 
 /// More interfaces of Google's driver than this are rails: other machines have one or two, A3 High

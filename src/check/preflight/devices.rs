@@ -3,9 +3,7 @@
 use super::{
     Checked, Item, PodFabric, PodPort, PodView, count, is_alike, known, list, port_name, port_names,
 };
-use crate::observe::container::SeenDevice;
-use crate::observe::rdma::PortState;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::{Fault, FaultKind, PortState, Reading, SeenDevice};
 
 /// How to request an RDMA device. The resource's name is the cluster's own; EFA has only one.
 const REQUEST: &str = "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)";

@@ -2,9 +2,9 @@
 
 use super::nccl_list::{leading_integer, parse_number};
 use super::{Checked, Item, ItemStatus, PodPort, PodView, known, list, port_name};
-use crate::observe::container::{Environment, Interface, SeenPort};
-use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
-use crate::observe::reading::Reading;
+use crate::observe::{
+    Environment, Gid, GidKind, GidTable, Interface, LinkLayer, Reading, SeenPort,
+};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv6Addr};
 

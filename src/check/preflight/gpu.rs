@@ -2,7 +2,7 @@
 
 use super::{Checked, Item, ItemStatus, PodFabric, PodView, plugins::OTHER_IMAGE};
 use crate::check::gpudirect::{Path, judge_path};
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 
 /// Judges whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are
 /// the node's own, in a container too.

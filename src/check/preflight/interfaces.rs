@@ -2,7 +2,7 @@
 
 use super::nccl_list::{MAX_INTERFACES, NcclList};
 use super::{Checked, Item, ItemStatus, PodView, known, list};
-use crate::observe::container::{Interface, Setting};
+use crate::observe::{Interface, Setting};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// NCCL's own order without a setting; it uses the first group that has any interface

@@ -1,7 +1,7 @@
 //! One item of the preflight report, how it is built, and how its message lists names.
 
 use crate::data_files::embedded;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use crate::settings_macro::words;
 pub(super) use crate::units::{count, joined};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The job's own variables, by the launchers that set them: ranks, sizes and the master.
 
 use crate::data_files::embedded;
-use crate::observe::container::{ContainerFacts, Environment};
+use crate::observe::{ContainerFacts, Environment};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::LazyLock;

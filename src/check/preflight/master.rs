@@ -2,8 +2,7 @@
 
 use super::job::{is_on_masters_node, is_own, master_name, master_port, master_rank, parse_port};
 use super::{Checked, Item, ItemStatus, PodView};
-use crate::observe::container::Attempt;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{Attempt, FaultKind, Reading};
 use std::net::IpAddr;
 
 /// Judges name and port, then what they lead to.

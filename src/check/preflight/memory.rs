@@ -1,8 +1,7 @@
 //! Pinned memory and shared memory.
 
 use super::{Checked, Item, ItemStatus, PodFabric, PodView, known};
-use crate::observe::container::{Privileges, SharedMemory};
-use crate::observe::reading::Reading;
+use crate::observe::{Privileges, Reading, SharedMemory};
 
 /// Bit of CAP_IPC_LOCK (include/uapi/linux/capability.h).
 const CAP_IPC_LOCK: u64 = 1 << 14;

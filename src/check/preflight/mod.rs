@@ -25,7 +25,7 @@ pub(crate) use job::master_to_ask;
 pub(crate) use plugins::libraries_wanted;
 pub(crate) use settings::FILES;
 
-use crate::observe::container::ContainerFacts;
+use crate::observe::ContainerFacts;
 use context::{PodFabric, PodPort, PodView, is_alike, port_name, port_names};
 use item::{Checked, any_of, count, is_of, known, list};
 

@@ -3,7 +3,7 @@
 use super::devices::request;
 use super::interfaces::{interfaces, is_local};
 use super::{Checked, Item, PodFabric, PodView, any_of, list, port_names};
-use crate::observe::container::Interface;
+use crate::observe::Interface;
 use ipnet::IpNet;
 
 /// Open MPI's lists of interface names or networks (`10.0.0.0/16`).

@@ -6,7 +6,7 @@ use super::{
     Checked, Item, ItemStatus, PodFabric, PodPort, PodView, is_alike, list, port_name, port_names,
 };
 use crate::check::roles::kind::layer_name;
-use crate::observe::rdma::LinkLayer;
+use crate::observe::LinkLayer;
 use crate::units::BitsPerSec;
 
 /// What NCCL makes of the setting, or of none.

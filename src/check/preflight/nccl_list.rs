@@ -9,7 +9,7 @@
 //!   any port; a third and fourth part (rail, plane) do not select;
 //! - an empty list selects everything, and with `^` nothing.
 
-use crate::observe::container::{SeenDevice, SeenPort};
+use crate::observe::{SeenDevice, SeenPort};
 
 /// Longest name that NCCL keeps of an entry (`netIf::prefix`, 64 bytes with the end).
 const MAX_NAME: usize = 63;

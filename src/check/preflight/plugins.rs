@@ -1,7 +1,7 @@
 //! Shared libraries: libibverbs, and NCCL's network plugin.
 
 use super::{Checked, Item, PodFabric, PodView};
-use crate::observe::container::{Environment, Library};
+use crate::observe::{Environment, Library};
 
 /// Why nothing is said about libraries in a static tool's image.
 pub(super) const OTHER_IMAGE: &str = "this image has no dynamic loader, so NCCL cannot run in it: run preflight in the training image to check this";

@@ -2,7 +2,7 @@
 
 use super::job::{LAUNCHERS, number};
 use super::{Checked, Item, PodView};
-use crate::observe::container::Environment;
+use crate::observe::Environment;
 
 /// torchrun's number of processes per node, which may also be one of a few words.
 const PER_NODE: &str = "PET_NPROC_PER_NODE";

@@ -2,8 +2,7 @@
 
 use super::nccl_list::{MAX_INTERFACES, NcclList, parse_number};
 use super::{Checked, Item, PodFabric, PodView, any_of, count, list};
-use crate::observe::container::Setting;
-use crate::observe::reading::Reading;
+use crate::observe::{Reading, Setting};
 
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
 const NUMBERS: &str = include_str!("numbers.txt");

@@ -1,12 +1,11 @@
 //! Containers for tests.
 
 use super::{Item, ItemStatus, judge};
-use crate::observe::container::{
-    ContainerFacts, Interface, Library, Privileges, SeenDevice, SeenPort, SharedMemory,
+use crate::observe::{
+    ContainerFacts, Fault, FaultKind, Gid, GidKind, GidTable, Interface, Library, LinkLayer,
+    Module, NvidiaDriver, PortState, Privileges, RdmaDevice, RdmaPort, Reading, SeenDevice,
+    SeenPort, SharedMemory,
 };
-use crate::observe::gpudirect::{Module, NvidiaDriver};
-use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PortState, RdmaDevice, RdmaPort};
-use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::units::BitsPerSec;
 
 /// A container in which a job of 8 GPUs over RoCE has all it needs.

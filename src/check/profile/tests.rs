@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::testing::Node;
-use crate::observe::pci::PciFacts;
+use crate::observe::PciFacts;
 
 fn shape(text: &str) -> Option<&'static str> {
     by_type(text).map(|shape| shape.name)

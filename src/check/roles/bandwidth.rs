@@ -2,9 +2,8 @@
 
 use super::kind::{NicKind, kinds};
 use super::{Role, RolePort, Roles, decide};
-use crate::observe::history::History;
-use crate::observe::rdma::{Function, LinkLayer};
 use crate::observe::remembered::RATE;
+use crate::observe::{Function, History, LinkLayer};
 use crate::units::{BitsPerSec, PortKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,8 +2,7 @@
 //! gone, a storage NIC is not the fabric.
 
 use super::{RolePort, pcie_affinity::is_near};
-use crate::observe::pci::{BareNic, PciFacts, gives_away};
-use crate::observe::rdma::LinkLayer;
+use crate::observe::{BareNic, LinkLayer, PciFacts, gives_away};
 
 /// Those that are rails rather than plain network cards: InfiniBand and Slingshot ones, such as have no
 /// driver, and Mellanox's, whose driver makes an RDMA device of each.

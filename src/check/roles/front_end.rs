@@ -2,8 +2,7 @@
 
 use super::pcie_affinity::{is_near, most_common};
 use super::{Role, RolePort, Roles, decide, without};
-use crate::observe::pci::PciFacts;
-use crate::observe::rdma::{Function, LinkLayer};
+use crate::observe::{Function, LinkLayer, PciFacts};
 use crate::units::PortKey;
 use std::collections::{BTreeMap, BTreeSet};
 

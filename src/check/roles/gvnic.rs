@@ -1,7 +1,7 @@
 //! Google's virtual NICs: an ordinary interface on most machines, the GPUs' fabric on some.
 
 use super::{Role, RolePort, Roles, decide, without};
-use crate::observe::fabric::SeenFabric;
+use crate::observe::SeenFabric;
 use crate::units::DeviceKey;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@
 //! several batches.
 
 use super::RolePort;
-use crate::observe::rdma::{LinkLayer, RdmaDevice};
+use crate::observe::{LinkLayer, RdmaDevice};
 use std::borrow::Cow;
 
 /// Known facts about a NIC's make and use.

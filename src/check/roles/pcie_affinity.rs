@@ -2,7 +2,7 @@
 
 use super::kind::{NicKind, kinds};
 use super::{Role, RolePort, Roles, decide};
-use crate::observe::pci::{BareNic, Distance, PciFacts, PciFunction};
+use crate::observe::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

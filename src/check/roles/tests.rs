@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::observe::fabric::remember;
-use crate::observe::netdev::{NetdevFacts, OvsRoute};
-use crate::observe::pci::{BareNic, Distance, PciFacts};
-use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, Sriov};
-use crate::observe::reading::{Reading, Stamped};
+use crate::observe::{
+    BareNic, Distance, LinkFacts, LinkLayer, LinkRate, NetdevFacts, OvsRoute, PciFacts, PhysState,
+    Reading, Sriov, Stamped,
+};
 use crate::units::{BitsPerSec, DeviceKey, Millis};
 use std::sync::Arc;
 

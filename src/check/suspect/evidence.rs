@@ -1,6 +1,6 @@
 //! The numbers behind a verdict on a pod, for people and for the report.
 
-use crate::observe::traffic::{Moved, NodeRdma, OwnedQps, PodQps, PodTraffic};
+use crate::observe::{Moved, NodeRdma, OwnedQps, PodQps, PodTraffic};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@ use crate::check::Weight;
 use crate::check::job_verdicts::Jobs;
 use crate::check::nccl_suspect::CHECK;
 use crate::check::testing::Node;
-use crate::observe::traffic::Bytes;
+use crate::observe::Bytes;
 use crate::units::Span;
 use std::sync::Arc;
 

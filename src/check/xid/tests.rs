@@ -1,9 +1,7 @@
 use super::super::testing::{Node, listed, tell};
 use super::super::xid_seen;
 use super::*;
-use crate::observe::history::History;
-use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, NvLink, Severity, Xid};
-use crate::observe::reading::Reading;
+use crate::observe::{History, KernelEvent, KernelEventKind, Note, NvLink, Reading, Severity, Xid};
 
 const A: &str = "0000:17:00";
 const B: &str = "0000:3d:00";
@@ -286,7 +284,7 @@ fn an_xid_of_no_gpu_never_touches_the_node() {
 #[test]
 fn a_module_seen_gone_and_back_is_a_driver_reloaded() {
     let modules = |node: &mut Node, state: Option<&str>| {
-        let module = state.map(|state| crate::observe::gpudirect::Module {
+        let module = state.map(|state| crate::observe::Module {
             state: Some(state.into()),
             ..Default::default()
         });

@@ -2,8 +2,7 @@
 
 use crate::host::Host;
 use crate::host::recording::{Recorded, Stored};
-use crate::observe::reading::Reading;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::{Reading, Snapshot};
 use crate::source::{gpudirect, ovs, routes};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

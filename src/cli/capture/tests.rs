@@ -1,8 +1,7 @@
 use super::{CaptureError, Summary};
 use crate::config::Config;
 use crate::host::Host;
-use crate::observe::counters::PmaSkip;
-use crate::observe::reading::Reading;
+use crate::observe::{PmaSkip, Reading};
 use crate::source::counters::CounterReader;
 use crate::source::link::LinkReader;
 use crate::source::testtree::TestTree;

@@ -6,7 +6,7 @@ use crate::blocking::lock;
 use crate::cluster::desired::{Desired, WantedTaint, desired};
 use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::{ClusterSettings, NodeFacts, topology};
-use crate::observe::node_resources::{NodeResources, Offered};
+use crate::observe::{NodeResources, Offered};
 use crate::report::cluster::BudgetStatus;
 use crate::report::{ClusterStatus, Report};
 use crate::simulate::{Event, NodeSpec, Scenario};

@@ -76,7 +76,7 @@ fn judged(style: Style, word: &str) -> String {
 mod tests {
     use super::*;
     use crate::check::Status;
-    use crate::observe::rdma::LinkLayer;
+    use crate::observe::LinkLayer;
     use crate::report::testing;
 
     fn changes(console: &mut Console, report: &Report) -> String {

@@ -2,7 +2,7 @@
 
 use crate::blocking::spawn_with_stack;
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,8 @@
 use super::*;
 use crate::check::Status;
 use crate::cluster::label_syntax::is_label_name;
-use crate::observe::rdma::LinkLayer::{Ethernet, Infiniband};
-use crate::observe::rdma::{LinkFacts, LinkRate, PhysState, PortState};
-use crate::observe::reading::{Reading, Stamped};
+use crate::observe::LinkLayer::{Ethernet, Infiniband};
+use crate::observe::{LinkFacts, LinkRate, PhysState, PortState, Reading, Stamped};
 use crate::report::testing::{broken, device, empty, finding, link, node};
 use crate::units::BitsPerSec;
 use std::sync::Arc;
@@ -17,10 +16,7 @@ fn label(report: &Report, name: &str) -> Option<String> {
     of(report).labels[&ClusterSettings::default().own(name)].clone()
 }
 
-fn change_devices(
-    report: &mut Report,
-    change: impl Fn(usize, &mut crate::observe::rdma::RdmaDevice),
-) {
+fn change_devices(report: &mut Report, change: impl Fn(usize, &mut crate::observe::RdmaDevice)) {
     let found = report.snapshot.devices.take().unwrap();
     let mut devices = found.value.as_ref().clone();
     for (number, device) in devices.iter_mut().enumerate() {

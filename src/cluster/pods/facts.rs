@@ -2,7 +2,7 @@
 
 use crate::cluster::job::{self, Marks};
 use crate::cluster::node::count;
-use crate::observe::pod::{
+use crate::observe::{
     ContainerState, PodContainer, PodFacts, PodJob, is_gpu_resource, is_gpudirect_tcp_daemon,
     is_rdma_resource,
 };

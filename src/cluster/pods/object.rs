@@ -1,7 +1,7 @@
 //! A pod as kube's watcher holds it.
 
 use super::facts;
-use crate::observe::pod::PodFacts;
+use crate::observe::PodFacts;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::{Metadata, Resource};
 use kube::core::ObjectMeta;

@@ -1,7 +1,7 @@
 //! The node's pods, bounded in number.
 
 use super::object::PodObject;
-use crate::observe::pod::PodFacts;
+use crate::observe::PodFacts;
 use crate::settings_macro::words;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use super::settings::ClusterSettings;
 use super::silence::Mutes;
 use super::{names, topology};
 use crate::check::CHECKS;
-use crate::observe::node_resources::NodeResources;
+use crate::observe::NodeResources;
 use crate::report::{ClusterStatus, Report};
 use crate::units::cut;
 use futures::StreamExt;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::nccl::Network;
 use crate::jobs::sidecar_record::VERDICT_BYTES;
-use crate::observe::pod::{PodContainer, PodJob};
+use crate::observe::{PodContainer, PodJob};
 
 const HANG: Duration = Duration::from_secs(300);
 

@@ -1,10 +1,9 @@
 //! Counters of ports over time.
 
 use super::{History, edges::counts_carrier_changes, ports_of};
-use crate::observe::counters::{CounterKind, Counts, PortCounters, hw_kind, pma_kind};
-use crate::observe::reading::Reading;
-use crate::observe::snapshot::Snapshot;
-use crate::observe::track::Track;
+use crate::observe::{
+    CounterKind, Counts, PortCounters, Reading, Snapshot, Track, hw_kind, pma_kind,
+};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

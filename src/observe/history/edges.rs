@@ -1,10 +1,8 @@
 //! Link edges: as polls see them, and as the kernel counts those that polls missed.
 
 use super::{History, PortHistory, port_of};
-use crate::observe::rdma::{self, LinkLayer, PortState, RdmaPort};
-use crate::observe::reading::Reading;
-use crate::observe::snapshot::Snapshot;
-use crate::observe::track::Window;
+use crate::observe::rdma;
+use crate::observe::{LinkLayer, PortState, RdmaPort, Reading, Snapshot, Window};
 use crate::units::{BitsPerSec, Millis, PortKey};
 
 /// Link edges kept a port; older ones are merged into the oldest.

@@ -1,11 +1,9 @@
 //! What a history keeps over a restart of the agent.
 
 use super::{DeviceHistory, History, PortHistory, SeenGpu, Tracks, counted::tracks_to_keep};
-use crate::observe::fabric::SeenFabric;
 use crate::observe::kernel_log::KernelLog;
-use crate::observe::rdma::PortState;
 use crate::observe::remembered::Remembered;
-use crate::observe::track::Track;
+use crate::observe::{PortState, SeenFabric, Track};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

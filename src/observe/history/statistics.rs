@@ -1,9 +1,7 @@
 //! Statistics of network devices over time.
 
 use super::{History, counted::recent_falls, edges::counts_carrier_changes, ports_of};
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::reading::Reading;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::{NetdevFacts, Reading, Snapshot};
 
 impl History {
     /// Interfaces that pods have: each is closed and opened on its way, which is not the link's doing.

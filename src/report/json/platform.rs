@@ -1,7 +1,7 @@
 //! The part `platform`: which machine it is believed to be, and what the Node promises.
 
 use crate::check::profile::{Certainty, Fabric};
-use crate::observe::vf::VfLink;
+use crate::observe::VfLink;
 use crate::report::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;

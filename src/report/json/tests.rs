@@ -1,6 +1,5 @@
 use super::*;
-use crate::observe::rdma::LinkLayer;
-use crate::observe::reading::Reading;
+use crate::observe::{LinkLayer, Reading};
 use crate::report::testing::{broken, device, empty, hear_of, link, node};
 use serde_json::{Value, json};
 use std::sync::Arc;

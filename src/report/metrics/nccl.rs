@@ -4,7 +4,7 @@ use super::{Exposition, series};
 use crate::check::job_verdicts::Jobs;
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::suspect::SuspectState;
-use crate::observe::pod::ContainerKey;
+use crate::observe::ContainerKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most containers with series of their own, the worst first: a node has 8 GPUs or 16, and few

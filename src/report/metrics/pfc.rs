@@ -1,9 +1,7 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
 use super::{Exposition, series};
-use crate::observe::netdev::priority_bit;
-use crate::observe::netdev::{DcbFacts, EthtoolFacts};
-use crate::observe::reading::{Reading, Stamped};
+use crate::observe::{DcbFacts, EthtoolFacts, Reading, Stamped, priority_bit};
 use crate::report::Report;
 use crate::report::default_counters::DEFAULTS;
 use std::collections::{BTreeMap, BTreeSet};

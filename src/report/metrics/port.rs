@@ -1,8 +1,7 @@
 //! Series of RDMA ports.
 
 use super::{Exposition, series};
-use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
-use crate::observe::rdma::{Function, LinkLayer, PortState};
+use crate::observe::{CounterKind, Counts, Function, LinkLayer, PortState, hw_kind, pma_kind};
 use crate::report::default_counters::{self, DEFAULTS};
 use crate::report::port_view::PortView;
 use crate::report::{Report, Role};

@@ -2,13 +2,12 @@ use super::*;
 use crate::check::Status;
 use crate::check::job_verdicts::{ContainerVerdict, Jobs, LogReading, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, judge};
-use crate::observe::counters::PortCounters;
 use crate::observe::nccl::log::Limits;
 use crate::observe::nccl::{Failure, NcclLog};
-use crate::observe::pod::{ContainerKey, PodJob};
-use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
-use crate::observe::reading::{Reading, Stamped};
-use crate::observe::snapshot::SourceHealth;
+use crate::observe::{
+    ContainerKey, Function, LinkLayer, PhysState, PodJob, PortCounters, PortState, Reading,
+    SourceHealth, Stamped,
+};
 use crate::report::COUNTS_LAST;
 use crate::report::catalogue::{CATALOGUE, MetricKind};
 use crate::report::cluster::BudgetStatus;
@@ -151,7 +150,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
 fn suspects() -> Arc<BTreeMap<String, crate::check::suspect::Suspect>> {
     use crate::check::suspect::{Suspect, SuspectState};
     let thought = |uid: &str, name: &str, state| {
-        let pod = crate::observe::traffic::GpuPod {
+        let pod = crate::observe::GpuPod {
             namespace: "ml".into(),
             name: name.into(),
             ..Default::default()

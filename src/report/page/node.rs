@@ -1,7 +1,7 @@
 //! The node's other facts: driver and GPUDirect, kernel modules, GPUs, sources.
 
 use super::{badge::Badge, context::PageContext, text::joined, topology_layout::Gpu};
-use crate::observe::gpudirect::{GpuDirectFacts, MODULES_OF_INTEREST};
+use crate::observe::{GpuDirectFacts, MODULES_OF_INTEREST};
 use crate::report::port_view::{self, FactSource};
 use std::cmp::Reverse;
 

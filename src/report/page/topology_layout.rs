@@ -4,8 +4,7 @@
 use super::badge::{About, Badge, of_link, of_port};
 use super::text::cut;
 use crate::check::Finding;
-use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
-use crate::observe::rdma::Function;
+use crate::observe::{Function, PciFacts, PciFunction, PcieLink};
 use crate::report::Report;
 use crate::report::port_view::{self, PortView};
 use crate::units::Bdf;

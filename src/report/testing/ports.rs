@@ -1,11 +1,10 @@
 //! Ports of a report in tests.
 
 use super::{MLX5_HW, link, stamped};
-use crate::observe::counters::PortCounters;
-use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
-use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PhysState, PortState};
-use crate::observe::reading::Reading;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::{
+    DcbFacts, EthtoolFacts, Gid, GidKind, GidTable, LinkLayer, NetdevFacts, PhysState,
+    PortCounters, PortState, Reading, Snapshot,
+};
 use crate::units::PortKey;
 
 const PMA_ERRORS: &str = "symbol_error link_error_recovery link_downed port_rcv_errors \

@@ -1,7 +1,6 @@
 use super::*;
 use crate::check::Status;
-use crate::observe::rdma::{LinkLayer, PhysState};
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::{Fault, FaultKind, LinkLayer, PhysState};
 use crate::report::testing::{broken, device, empty, finding, hear_of, link, node};
 use crate::report::{Role, RoleFacts};
 use crate::units::Millis;
@@ -66,7 +65,7 @@ fn nothing_read_is_not_nothing_there() {
     assert!(text.starts_with("UNKNOWN  gpu-17 (for 10 min), first window not complete\n"));
     assert!(text.contains("RDMA devices could not be listed."));
     assert!(text.contains("GPUs: unknown; GDS: unknown"), "{text}");
-    report.snapshot.devices = Some(crate::observe::reading::Stamped {
+    report.snapshot.devices = Some(crate::observe::Stamped {
         at: Millis(1),
         value: std::sync::Arc::default(),
     });

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::reading::FaultKind;
+use crate::observe::FaultKind;
 
 const PACE: Pace = Pace {
     interval: Duration::from_secs(1),

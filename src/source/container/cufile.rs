@@ -2,8 +2,7 @@
 
 use super::nodes;
 use crate::host::Host;
-use crate::observe::container::{Environment, StorageFacts};
-use crate::observe::reading::Reading;
+use crate::observe::{Environment, Reading, StorageFacts};
 use crate::source::tree;
 use regex::Regex;
 

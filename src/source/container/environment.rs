@@ -1,8 +1,7 @@
 //! The job's settings: the process environment, and the files that NCCL reads in addition.
 
 use crate::host::Host;
-use crate::observe::container::Environment;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{Environment, FaultKind, Reading};
 use crate::source::tree;
 use crate::units::start;
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! Network interfaces with their addresses, as getifaddrs(3) gives them to NCCL and Gloo.
 
 use crate::host::Host;
-use crate::observe::container::Interface;
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{Fault, Interface, Reading};
 use crate::source::netdev::class_dir;
 use crate::source::{parse, tree};
 use nix::ifaddrs::getifaddrs;

@@ -4,8 +4,7 @@
 //! already has the others (CUDA's, the C library's).
 
 use crate::host::Host;
-use crate::observe::container::{Environment, Library};
-use crate::observe::reading::Reading;
+use crate::observe::{Environment, Library, Reading};
 use crate::source::{machine, tree};
 use elf::endian::AnyEndian;
 use elf::file::{Class, FileHeader, parse_ident};

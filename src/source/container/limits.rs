@@ -3,8 +3,7 @@
 //! files, so every field is read alone.
 
 use crate::host::Host;
-use crate::observe::container::{Privileges, SharedMemory};
-use crate::observe::reading::Reading;
+use crate::observe::{Privileges, Reading, SharedMemory};
 use crate::source::tree;
 use std::path::Path;
 

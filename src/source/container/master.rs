@@ -1,7 +1,6 @@
 //! The job's master: whether its name resolves and its host answers.
 
-use crate::observe::container::{Attempt, MasterFacts};
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{Attempt, Fault, MasterFacts, Reading};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};

@@ -1,9 +1,7 @@
 //! Device nodes: `/dev/infiniband/uverbsN`, `/dev/nvidiaN`, `/dev/nvidia-fsN`.
 
 use crate::host::Host;
-use crate::observe::container::{SeenDevice, SeenPort};
-use crate::observe::rdma::{RdmaDevice, RdmaPort, true_rate};
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{Fault, RdmaDevice, RdmaPort, Reading, SeenDevice, SeenPort, true_rate};
 use crate::source::link_text::parse_rate;
 use crate::source::netdev::class_dir;
 use crate::source::rdma_port::{self, port_dir};
@@ -103,7 +101,7 @@ fn count(host: &Host, dir: &str, stem: &str) -> Reading<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::reading::FaultKind;
+    use crate::observe::FaultKind;
     use crate::source::infiniband::enumerate;
     use crate::source::testtree::TestTree;
 
@@ -138,7 +136,7 @@ mod tests {
         let seen = read(&host, device(&tree), Some(3));
         assert_eq!(
             seen.ports[0].state,
-            Reading::Value(crate::observe::rdma::PortState::Active)
+            Reading::Value(crate::observe::PortState::Active)
         );
         assert_eq!(seen.ports[0].rate, Some(BitsPerSec::from_gbps(400)));
         assert_eq!(seen.ports[0].gids, Reading::Absent);

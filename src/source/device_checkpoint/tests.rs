@@ -1,6 +1,5 @@
 use super::*;
-use crate::observe::reading::Fault;
-use crate::observe::reading::FaultKind;
+use crate::observe::{Fault, FaultKind};
 use crate::source::testtree::TestTree;
 
 const BY_NODE: &str = r#"{"Data":{"PodDeviceEntries":[

@@ -2,7 +2,7 @@
 
 use super::DIRECTORY;
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use crate::source::parse::is_name;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::reading::FaultKind;
+use crate::observe::FaultKind;
 use crate::source::testtree::TestTree;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};

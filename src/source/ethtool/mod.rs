@@ -6,8 +6,7 @@ pub mod names;
 #[cfg(fuzzing)]
 pub use ioctl::{items, parse_names, parse_values};
 
-use crate::observe::netdev::EthtoolFacts;
-use crate::observe::reading::Reading;
+use crate::observe::{EthtoolFacts, Reading};
 use crate::source::tree;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
@@ -56,7 +55,7 @@ pub fn dump(interface: &str) -> nix::Result<(String, Vec<(String, u64)>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::reading::{Fault, FaultKind};
+    use crate::observe::{Fault, FaultKind};
 
     #[test]
     fn interfaces_without_statistics_and_without_existence() {

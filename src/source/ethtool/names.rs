@@ -1,7 +1,7 @@
 //! Names of `ethtool -S` by driver, turned into neutral ones. Pure. What a driver has no name for
 //! stays missing: gve and ena, say, have no pause counters at all.
 
-use crate::observe::netdev::EthtoolFacts;
+use crate::observe::EthtoolFacts;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 

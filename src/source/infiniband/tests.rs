@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::rdma::{Function, LinkLayer};
+use crate::observe::{Function, LinkLayer};
 use crate::source::testtree::TestTree;
 
 fn devices(tree: &TestTree) -> Vec<RdmaDevice> {

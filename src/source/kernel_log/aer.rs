@@ -3,7 +3,7 @@
 //! One report prints several lines; the heading lines are events, the lines that name the device's
 //! ids, bits and TLP header are not.
 
-use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
+use crate::observe::{KernelEvent, KernelEventKind, Note};
 
 use super::text::{MessageOrigin, is_digits, last_address, slot, take_0x, take_address};
 

@@ -2,7 +2,7 @@
 //! record, the GPU driver's report of a GPU lost at probe, which syslog splits in three, and entries
 //! of the journal with a field a line.
 
-use crate::observe::kernel::{KernelEvent, KernelEventKind};
+use crate::observe::{KernelEvent, KernelEventKind};
 
 use super::{decode, gpu, record, wrapper};
 

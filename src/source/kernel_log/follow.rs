@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
+use crate::observe::{KernelEvent, KernelEventKind, Note};
 
 use super::assemble::REPORT_REACH;
 use super::input::{Input, RecordInput};

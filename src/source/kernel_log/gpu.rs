@@ -1,7 +1,7 @@
 //! NVIDIA's messages (open-gpu-kernel-modules: `kernel_rc.c`, `common_nvswitch.h`): Xids, SXids,
 //! GPUs that do not come up, peer memory, GPUDirect Storage.
 
-use crate::observe::kernel::{
+use crate::observe::{
     KernelEvent, KernelEventKind, Note, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail,
 };
 

@@ -23,7 +23,7 @@ mod tests;
 mod text;
 mod wrapper;
 
-use crate::observe::kernel::{KernelEvent, KernelEventKind};
+use crate::observe::{KernelEvent, KernelEventKind};
 
 /// Decodes one kernel message, wrappers already gone.
 ///

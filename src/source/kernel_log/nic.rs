@@ -1,7 +1,7 @@
 //! What the drivers of RDMA-capable NICs print: links, cables, heat, power, firmware, queues and
 //! failed starts (`drivers/net/ethernet`, `drivers/infiniband`).
 
-use crate::observe::kernel::{KernelEvent, KernelEventKind, Note};
+use crate::observe::{KernelEvent, KernelEventKind, Note};
 
 use super::phrases::{PHRASES, first, says_any};
 use super::text::{MessageOrigin, call_site, origin, slot, take_address, take_u32};

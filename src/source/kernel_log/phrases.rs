@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::data_files::embedded;
-use crate::observe::kernel::Note;
+use crate::observe::Note;
 
 /// Phrases and what they mean.
 type Notes = Vec<(String, Note)>;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{decode, silent, wrapper};
-use crate::observe::kernel::{KernelEvent, KernelEventKind, Note, Severity};
+use crate::observe::{KernelEvent, KernelEventKind, Note, Severity};
 
 /// Decodes one line of any log form.
 fn decode_line(line: &str) -> Option<KernelEvent> {

@@ -3,8 +3,7 @@
 
 use super::route::{DCB_ATTR_IFNAME, DCBMSG, ask};
 use super::{Attrs, NetlinkError, Reply, Request, u16_at};
-use crate::observe::netdev::{DcbFacts, Trust};
-use crate::observe::reading::Reading;
+use crate::observe::{DcbFacts, Reading, Trust};
 use nix::libc::RTM_GETDCB;
 
 const DCB_CMD_IEEE_GET: u8 = 21;

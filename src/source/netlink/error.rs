@@ -1,6 +1,6 @@
 //! What netlink's failures mean.
 
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use nix::errno::Errno;
 
 /// Why a netlink request gave nothing, by what the caller does next.

@@ -4,7 +4,7 @@
 pub mod queue_pairs;
 
 use super::{Attrs, DUMP, NetlinkError, Reply, Request, socket::Socket};
-use crate::observe::rdma::{PhysState, PortState};
+use crate::observe::{PhysState, PortState};
 use nix::sys::socket::SockProtocol;
 use std::collections::BTreeMap;
 

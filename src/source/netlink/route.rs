@@ -2,7 +2,7 @@
 //! (include/uapi/linux/rtnetlink.h, if_link.h).
 
 use super::{Attrs, DUMP, Message, NetlinkError, Reply, Request, socket::Socket};
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 use nix::errno::Errno;
 use nix::libc::{
     IFLA_IFNAME, RTM_DELLINK, RTM_GETDCB, RTM_GETRULE, RTM_NEWLINK, RTM_NEWRULE, RTM_SETDCB,

@@ -1,7 +1,7 @@
 //! Framing against bytes written by hand, and against anything at all.
 
 use super::*;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::{Fault, FaultKind, Reading};
 use proptest::prelude::*;
 
 /// A little-endian machine's bytes; the framing is native-endian.

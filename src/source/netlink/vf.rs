@@ -3,8 +3,7 @@
 
 use super::route::{IFINFOMSG, ask};
 use super::{Attrs, NetlinkError, Reply, Request, u32_at};
-use crate::observe::reading::Reading;
-use crate::observe::vf::{VfLink, VfLinks};
+use crate::observe::{Reading, VfLink, VfLinks};
 use nix::libc::{
     IFLA_EXT_MASK, IFLA_IFNAME, IFLA_NUM_VF, IFLA_VFINFO_LIST, RTM_GETLINK, RTM_NEWLINK,
 };

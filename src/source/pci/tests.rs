@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::pci::Distance;
+use crate::observe::Distance;
 use crate::source::testtree::TestTree;
 
 /// A function at the end of a path of functions below `pciDDDD:BB`.

@@ -5,7 +5,7 @@ use super::listing::{self, Found, LogListing, is_gone};
 use super::options::{
     Container, FileId, Fingerprint, Layout, Mark, Options, Point, PollStats, Sink,
 };
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{Fault, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
 use memchr::{memchr, memrchr};
@@ -554,7 +554,7 @@ pub(super) fn hand_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::pod::ContainerKey;
+    use crate::observe::ContainerKey;
 
     struct Lines {
         lines: Vec<String>,

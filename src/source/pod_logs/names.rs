@@ -1,6 +1,6 @@
 //! What the names below `/var/log/pods` mean.
 
-use crate::observe::pod::ContainerKey;
+use crate::observe::ContainerKey;
 use std::cmp::Reverse;
 
 /// A pod by its directory, `NAMESPACE_POD_UID`; no container. None of the three holds `_` (DNS labels and

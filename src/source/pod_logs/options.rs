@@ -2,8 +2,7 @@
 
 use crate::hash::fnv1a;
 use crate::host::Host;
-use crate::observe::pod::ContainerKey;
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::{ContainerKey, Fault, Reading};
 use crate::source::tree;
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;

@@ -7,7 +7,7 @@ pub mod cgroup;
 pub mod net;
 
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use crate::source::pod_logs::pod_dir;
 use crate::source::{processes, slurm_jobs, tree};
 use cgroup::pod_of;

@@ -3,8 +3,7 @@
 //! target's task is looked up (get_proc_task_net in fs/proc/proc_net.c).
 
 use crate::host::Host;
-use crate::observe::reading::Reading;
-use crate::observe::traffic::NetCounters;
+use crate::observe::{NetCounters, Reading};
 use crate::source::parse::field;
 use crate::source::processes::file;
 use crate::source::tree;

@@ -1,7 +1,7 @@
 //! Processes and namespaces as files, and this machine's own.
 
 use super::*;
-use crate::observe::traffic::NetCounters;
+use crate::observe::NetCounters;
 use crate::source::testtree::TestTree;
 use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use selvage::observe::reading::Reading;
+use selvage::observe::Reading;
 use selvage::source::dot1x::{parse, text};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -7,7 +7,7 @@
 mod memory;
 
 use libfuzzer_sys::fuzz_target;
-use selvage::observe::snapshot::Snapshot;
+use selvage::observe::Snapshot;
 use selvage::report::http::{Peer, Limits, ServeState, serve_stream};
 use selvage::report::metrics::AgentStats;
 use selvage::report::{Report, State};

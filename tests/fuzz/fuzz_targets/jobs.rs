@@ -11,7 +11,7 @@ mod memory;
 use libfuzzer_sys::fuzz_target;
 use selvage::check::job_verdicts::ContainerVerdict;
 use selvage::jobs::registry::{PodLookup, Registry};
-use selvage::observe::pod::ContainerKey;
+use selvage::observe::ContainerKey;
 use selvage::source::pod_logs::{Container, Sink};
 use selvage::units::Millis;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use selvage::observe::lldp::Neighbor;
+use selvage::observe::Neighbor;
 use selvage::source::{lldp, umad};
 
 fuzz_target!(|bytes: &[u8]| {

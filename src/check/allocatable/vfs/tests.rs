@@ -2,10 +2,7 @@ use super::*;
 use crate::check::Status;
 use crate::check::allocatable::CHECK;
 use crate::check::testing::{Node, nic};
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::node_resources::Offered;
-use crate::observe::pci::SriovFacts;
-use crate::observe::reading::{FaultKind, Reading, Stamped};
+use crate::observe::{FaultKind, NetdevFacts, Offered, Reading, SriovFacts, Stamped};
 use std::sync::Arc;
 
 const POOL: &str = "openshift.io/mlx5rdma";

@@ -2,12 +2,10 @@
 
 use super::super::CHECK;
 use crate::check::testing::{Node, device, key, link, nic, tell};
-use crate::observe::history::{History, Memory};
-use crate::observe::netdev::NetdevFacts;
-use crate::observe::pci::{BareNic, PciFacts};
-use crate::observe::rdma::{LinkLayer, PhysState, PortState};
-use crate::observe::reading::{Reading, Stamped};
-use crate::observe::track::Window;
+use crate::observe::{
+    BareNic, History, LinkLayer, Memory, NetdevFacts, PciFacts, PhysState, PortState, Reading,
+    Stamped, Window,
+};
 use crate::units::{DeviceKey, Millis, PortKey};
 use std::sync::Arc;
 use std::time::Duration;
@@ -329,7 +327,7 @@ fn devices_that_come_and_go_are_forgotten_and_rails_last() {
     for round in 0..2000 {
         let mut function = device(0, LinkLayer::Infiniband);
         function.key = DeviceKey(format!("virtual {round}"));
-        function.function = crate::observe::rdma::Function::VirtualOfHost;
+        function.function = crate::observe::Function::VirtualOfHost;
         let port = PortKey {
             device: function.key.clone(),
             port: 1,

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{FALLBACK, log, verdict};
 use crate::observe::nccl::log::Limits;
-use crate::observe::pod::{PodContainer, PodFacts};
+use crate::observe::{PodContainer, PodFacts};
 use crate::source::nccl::Reader;
 use std::time::Duration;
 

@@ -1,8 +1,7 @@
 use super::super::testing::*;
 use super::super::{ItemStatus, judge};
 use super::*;
-use crate::observe::container::ContainerFacts;
-use crate::observe::rdma::LinkLayer;
+use crate::observe::{ContainerFacts, LinkLayer};
 
 fn nodes(facts: &mut ContainerFacts, node: &Reading<()>, which: std::ops::Range<usize>) {
     for device in &mut devices(facts)[which] {

@@ -1,6 +1,6 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::ContainerFacts;
+use crate::observe::ContainerFacts;
 
 const ID: &str = "gid_index";
 const V6: &str = "2001:0db8:0000:0000:0000:0000:0000:0001";
@@ -200,7 +200,7 @@ fn nothing_that_will_do() {
         (Reading::Value(None), "failing GidEmpty"),
         (Reading::Absent, "failing GidEmpty"),
         (
-            fault(crate::observe::reading::FaultKind::Gone),
+            fault(crate::observe::FaultKind::Gone),
             "unknown GidUnreadable",
         ),
     ] {

@@ -1,6 +1,5 @@
 use super::super::testing::*;
-use crate::observe::gpudirect::{Module, NvidiaFs};
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Module, NvidiaFs, Reading};
 
 #[test]
 fn nics_and_gpu_memory() {

@@ -1,6 +1,5 @@
 use super::super::testing::*;
-use crate::observe::container::ContainerFacts;
-use crate::observe::reading::Reading;
+use crate::observe::{ContainerFacts, Reading};
 
 pub(in crate::check::preflight) fn on(
     names: &[(&str, &[&str])],
@@ -150,7 +149,7 @@ fn interfaces_that_cannot_be_listed() {
         ("UCX_NET_DEVICES", "eth0"),
         ("OMPI_MCA_btl_tcp_if_include", "eth0"),
     ]);
-    facts.interfaces = fault(crate::observe::reading::FaultKind::Other);
+    facts.interfaces = fault(crate::observe::FaultKind::Other);
     for item in ["socket_ifname", "gloo_ifname", "ucx_devices", "mpi_ifname"] {
         assert_eq!(
             verdict(&facts, item),

@@ -1,6 +1,6 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 
 #[test]
 fn how_many_nodes() {

@@ -1,6 +1,5 @@
 use super::super::testing::*;
-use crate::observe::container::{Attempt, MasterFacts};
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{Attempt, FaultKind, MasterFacts, Reading};
 
 #[test]
 fn what_the_master_answers() {

@@ -1,7 +1,6 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::SharedMemory;
-use crate::observe::reading::FaultKind;
+use crate::observe::{FaultKind, SharedMemory};
 
 const CAP: u64 = CAP_IPC_LOCK;
 

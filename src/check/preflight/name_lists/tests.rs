@@ -1,9 +1,7 @@
 use super::super::interfaces::tests::{POD, on};
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::ContainerFacts;
-use crate::observe::rdma::LinkLayer;
-use crate::observe::reading::Reading;
+use crate::observe::{ContainerFacts, LinkLayer, Reading};
 
 #[test]
 fn ucx_takes_whole_names() {

@@ -1,7 +1,5 @@
 use super::super::testing::*;
-use crate::observe::container::ContainerFacts;
-use crate::observe::rdma::{LinkLayer, PortState};
-use crate::observe::reading::Reading;
+use crate::observe::{ContainerFacts, LinkLayer, PortState, Reading};
 use crate::units::BitsPerSec;
 
 #[test]

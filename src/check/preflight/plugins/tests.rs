@@ -1,8 +1,6 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::{ContainerFacts, Environment};
-use crate::observe::rdma::LinkLayer;
-use crate::observe::reading::Reading;
+use crate::observe::{ContainerFacts, Environment, LinkLayer, Reading};
 
 fn lib(facts: &mut ContainerFacts, name: &str, library: Library) {
     facts.libraries.insert(name.into(), library);

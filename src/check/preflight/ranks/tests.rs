@@ -1,5 +1,5 @@
 use super::super::testing::*;
-use crate::observe::reading::Reading;
+use crate::observe::Reading;
 
 #[test]
 fn rank_variables() {

@@ -1,7 +1,6 @@
 use super::super::testing::*;
 use super::{GRAPH, TOPOLOGY};
-use crate::observe::container::Library;
-use crate::observe::reading::Reading;
+use crate::observe::{Library, Reading};
 
 #[test]
 fn which_network() {
@@ -53,7 +52,7 @@ fn networks_that_are_not_there() {
     let mut facts = with(&[("NCCL_NET", "IB")]);
     facts.rdma = Reading::Value(Vec::new());
     assert_eq!(verdict(&facts, "nccl_network"), "failing NetNotAvailable");
-    facts.rdma = fault(crate::observe::reading::FaultKind::Denied);
+    facts.rdma = fault(crate::observe::FaultKind::Denied);
     assert_eq!(verdict(&facts, "nccl_network"), "unknown RdmaUnreadable");
     // TCP asked for, and nothing better seen here: less than GPUs on several nodes want.
     let mut facts = with(&[("NCCL_NET", "Socket")]);

@@ -1,7 +1,7 @@
 //! Machines that people have, to be judged.
 
 use super::*;
-use crate::observe::rdma::PortState;
+use crate::observe::PortState;
 
 pub(super) struct Dev {
     pub(super) device: RdmaDevice,

@@ -178,7 +178,7 @@ fn functions_that_manage_switches_are_never_rails() {
         let pci = &mut Arc::make_mut(snapshot.pci.as_mut().unwrap()).value;
         for gpu in pci.gpus.clone() {
             let id = "10de:2901".to_string();
-            let function = crate::observe::pci::PciFunction {
+            let function = crate::observe::PciFunction {
                 id,
                 ..Default::default()
             };

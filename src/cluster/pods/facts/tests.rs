@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::pod::PodJob;
+use crate::observe::PodJob;
 use serde_json::json;
 
 fn worker() -> Value {

@@ -1,6 +1,4 @@
-use crate::observe::rdma::{LinkLayer, PhysState, PortState};
-use crate::observe::reading::Reading;
-use crate::observe::snapshot::SourceHealth;
+use crate::observe::{LinkLayer, PhysState, PortState, Reading, SourceHealth};
 use crate::report::metrics::{AgentStats, encode};
 use crate::report::testing::{NOW, device, hear_of, link, node};
 use crate::report::{Report, Role};

@@ -1,7 +1,7 @@
 //! What the page tells of the cluster: the taint, and what is still to be written.
 
 use super::{page, page_with, text, words};
-use crate::observe::rdma::LinkLayer;
+use crate::observe::LinkLayer;
 use crate::report::cluster::ClusterStatus;
 use crate::report::testing::{broken, node};
 use crate::report::{Report, State, Tainting};

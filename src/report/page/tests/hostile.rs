@@ -7,13 +7,12 @@ use crate::check::nccl_daemon::DaemonTrouble;
 use crate::check::nccl_pods::NoRdma;
 use crate::check::suspect::{Suspect, SuspectState};
 use crate::check::{Status, Weight};
-use crate::observe::gpudirect::{Module, NvidiaDriver, NvidiaGpu};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
-use crate::observe::pod::{ContainerKey, PodJob};
-use crate::observe::rdma::LinkLayer;
-use crate::observe::reading::{Fault, FaultKind, Reading};
-use crate::observe::traffic::GpuPod;
+use crate::observe::{
+    ContainerKey, Fault, FaultKind, GpuPod, LinkLayer, Module, NvidiaDriver, NvidiaGpu, PodJob,
+    Reading,
+};
 use crate::readiness::history::{FindingKey, HistoryEntry, VerdictChange};
 use crate::report::cluster::{BudgetStatus, ClusterStatus};
 use crate::report::testing::{NOW, broken, finding, hear_of, node};
@@ -338,7 +337,7 @@ fn hostile_reports_make_pages_of_a_bounded_size() {
     for n in 0..500 {
         let health = report.snapshot.sources.values().next().cloned().unwrap();
         let name: Arc<str> = format!("{n}{evil}").into();
-        let health = crate::observe::snapshot::SourceHealth {
+        let health = crate::observe::SourceHealth {
             source: Arc::clone(&name),
             ..health
         };

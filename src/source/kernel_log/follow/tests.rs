@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::observe::kernel::KernelEventKind;
+use crate::observe::KernelEventKind;
 use crate::source::kernel_log::lines::SyslogMessage;
 use crate::source::kernel_log::state::LineMark;
 

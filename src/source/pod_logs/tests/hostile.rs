@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::{FaultKind, Reading};
 use nix::sys::stat::Mode;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::reading::Fault;
+use crate::observe::Fault;
 use std::os::unix::fs::symlink;
 
 /// Docker's way: the link's target is absolute on the host.
