@@ -55,8 +55,6 @@ pub struct Evaluator {
     /// The rails with which the node was last ready or degraded: a candidate that waits does not take
     /// that back. With other rails it settles again.
     proven: Option<BTreeSet<PortKey>>,
-    /// When the node was first evaluated.
-    watched_since: Option<Millis>,
     changes: VerdictHistory,
     generation: u64,
     /// The state of this node's jobs.
@@ -288,7 +286,7 @@ impl Evaluator {
         findings.retain(|finding| !self.policy.mute.contains(finding.check));
         let seen = causes::CauseInputs {
             need_manager: judged.need_manager,
-            watched_since: *self.watched_since.get_or_insert(now),
+            watched_since: *self.history.watched_since.get_or_insert(now),
         };
         causes::attribute(&mut findings, seen);
         findings
@@ -331,7 +329,7 @@ impl Evaluator {
 mod tests {
     use super::*;
     use crate::check::testing::Node;
-    use crate::observe::{Offered, PhysState, PortState};
+    use crate::observe::{Memory, Offered, PhysState, PortState};
 
     #[test]
     fn what_rose_between_two_verdicts_counts_in_the_second() {
@@ -378,6 +376,37 @@ mod tests {
         // An API server that is away for a while says nothing of the plugin.
         assert_eq!(state(None), State::Ready);
         assert_eq!(state(offer(0)), State::Ready);
+    }
+
+    #[test]
+    fn rails_that_fell_together_did_so_before_a_restart_too() {
+        let watching = SamplingMode::Watching { full_window: true };
+        let mut node = Node::infiniband();
+        let mut evaluator = Evaluator::default();
+        evaluator.evaluate(&node.snapshot, watching);
+        for _ in 0..200 {
+            node.tick(1);
+            (0..4).for_each(|i| node.set_state(i, PortState::Down, PhysState::Polling));
+            evaluator.evaluate(&node.snapshot, watching);
+        }
+        let together = |by: &mut Evaluator| {
+            let report = by.evaluate(&node.snapshot, watching);
+            report.reasons.iter().any(|of| *of == "RailsDownTogether")
+        };
+        let memory = evaluator.history.memory();
+        for (watched_since, want) in [(memory.watched_since, true), (None, false)] {
+            let memory = Memory {
+                watched_since,
+                ..memory.clone()
+            };
+            let mut restarted = Evaluator {
+                history: History::restore(memory),
+                ..Evaluator::default()
+            };
+            restarted.restore(evaluator.findings_to_keep(), node.now);
+            assert_eq!(together(&mut restarted), want, "{watched_since:?}");
+        }
+        assert!(together(&mut evaluator));
     }
 
     #[test]

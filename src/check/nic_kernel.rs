@@ -10,7 +10,14 @@ check!(nic_kernel, run);
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
 /// The firmware's word that it failed.
-const FAILED: &[Note] = &[Note::HeartbeatLost, Note::DeviceError];
+const FAILED: &[Note] = &[Note::HeartbeatLost, Note::DeviceError, Note::RecoveryFailed];
+/// What no recovery that goes on excuses.
+const ENDS_RECOVERY: &[Note] = &[
+    Note::FatalSensor,
+    Note::HeartbeatLost,
+    Note::DeviceError,
+    Note::Driver,
+];
 /// What ends trouble with a cable.
 const PLUGGED: &[Note] = &[Note::CablePlugged];
 const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
@@ -72,13 +79,18 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 /// Whether a NIC is on its way through a reset or recovery that its driver announced: it has
-/// `reset_takes` to come back, unless the driver says before that it failed.
+/// `reset_takes` to come back, unless the driver says before that it failed. After a recovery that failed, a
+/// further one excuses nothing.
 pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
-    let log = context.history.kernel.devices.get(address);
-    let began = log.and_then(|log| recovery_began(context, log));
-    let failed = log.and_then(|log| last_of(log, &[Note::DeviceError]));
+    let Some(log) = context.history.kernel.devices.get(address) else {
+        return false;
+    };
+    let failed = last_of(log, ENDS_RECOVERY);
+    let gave_up = last_of(log, &[Note::RecoveryFailed]);
     let takes = context.policy.nic_kernel.reset_takes.0;
-    began.is_some_and(|began| context.now.since(began) < takes && failed <= Some(began))
+    recovery_began(context, log).is_some_and(|began| {
+        context.now.since(began) < takes && failed <= Some(began) && gave_up <= last_of(log, OVER)
+    })
 }
 
 /// When the recovery began that goes on: drivers speak of it several times on the way.

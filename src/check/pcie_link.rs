@@ -155,7 +155,6 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {
-        let parent_of = |at: &str| pci.functions.get(at)?.parent.as_deref();
         let outer = match endpoint.gpu {
             true => &address,
             false => edge(pci, &address),
@@ -166,7 +165,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         };
         let link = judge_link(context, &endpoint, function, upwards.next());
         let link = link.filter(|_| !pci.virtual_machine);
-        let errors = judge_errors(context, (&address, parent_of(&address)), &endpoint);
+        let errors = judge_errors(context, (pci, &address), &endpoint);
         let unread = function.current.value().is_none() || function.max.value().is_none();
         if unread {
             let docs = ["PcieWidthReduced", "PcieSpeedReduced"];
@@ -258,12 +257,13 @@ fn text(link: &PcieLink) -> String {
 
 fn judge_errors(
     context: &Context<'_>,
-    (address, parent): (&str, Option<&str>),
+    (pci, address): (&PciFacts, &str),
     endpoint: &Endpoint,
 ) -> Option<Candidate> {
     let policy = &context.policy.pcie_link;
+    let path = || upwards(pci, address).map(|(at, _)| at.as_str());
     // Errors of a link are often counted at its upper end.
-    let ends = || [Some(address), parent].into_iter().flatten();
+    let ends = || path().take(2);
     let subject = &endpoint.subject;
     let counted = |reason: Reason, severity: &str, limit: Limit| {
         let (at, rise) = ends().find_map(|at| {
@@ -278,10 +278,10 @@ fn judge_errors(
         Some(found.with("increase", by))
     };
     // The kernel log names uncorrected ones, too: the counters of an earlier boot, of a driver that was
-    // reloaded, or of a port that was reset begin at zero again.
+    // reloaded, or of a port that was reset begin at zero again. A bridge's cut off all that is below it.
     let logged = || {
         let said = |at| Some((at, context.history.kernel.devices.get(at)?));
-        let said = ends().filter_map(said);
+        let said = path().filter_map(said);
         let said = said.filter_map(|(at, log)| Some((at, log.notes.get(&Note::AerUncorrected)?)));
         let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {

@@ -225,7 +225,11 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
     let subject = subject(slot);
     let requested = xid_codes::recovery(action).what.as_str();
     let name = context.gpu_name(subject);
-    let message = format!("{name}: the driver asks for {requested} (Xid 154)");
+    let says = match gpu.recovery {
+        Some((RecoveryAction::None, _)) => "no longer asks",
+        _ => "asks",
+    };
+    let message = format!("{name}: the driver {says} for {requested} (Xid 154)");
     let mut candidate = (context.candidate("GpuRecoveryRequired", (slot, subject), message))
         .with("xid", RECOVERY_CODE)
         .with("action", requested);

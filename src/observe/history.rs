@@ -52,6 +52,8 @@ pub struct History {
     pub boot_id: Option<String>,
     /// First sample of this run.
     pub started: Option<Millis>,
+    /// When the first run of this boot judged the node for the first time: what it found then may be old.
+    pub watched_since: Option<Millis>,
     /// Ports ever seen this boot.
     pub ports: BTreeMap<PortKey, PortHistory>,
     /// Devices ever seen this boot.

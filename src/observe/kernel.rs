@@ -90,8 +90,10 @@ pub enum Note {
     CommandTimeout,
     /// A firmware command was refused; often harmless (a register the device lacks).
     CommandFailed,
-    /// The driver handles the device as bad, or failed to recover it.
+    /// The driver handles the device as bad.
     DeviceError,
+    /// The driver failed to recover the device, or gave up.
+    RecoveryFailed,
     /// The driver began to recover the device.
     RecoveryStarted,
     /// The device works again.
@@ -155,7 +157,7 @@ impl Note {
     pub fn is_grave(self) -> bool {
         matches!(
             self,
-            Self::FatalSensor | Self::HeartbeatLost | Self::DeviceError
+            Self::FatalSensor | Self::HeartbeatLost | Self::DeviceError | Self::RecoveryFailed
         )
     }
 

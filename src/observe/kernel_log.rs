@@ -189,6 +189,7 @@ impl KernelLog {
             return;
         };
         let after_clear = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
+        let before = xid.detail.recovery;
         xid.seen.push(when, &event.text);
         if new.process.is_some() {
             xid.process.clone_from(&new.process);
@@ -200,6 +201,12 @@ impl KernelLog {
         }
         if let Some((_, to)) = new.detail.recovery {
             use RecoveryAction::{None as Nothing, Other};
+            if to == Nothing {
+                // Only a request that was made is taken back.
+                let asked = gpu.recovery.map_or(Nothing, |(asked, _)| asked);
+                let before = before.filter(|_| asked == Nothing);
+                xid.detail.recovery = before.or(Some((asked, Nothing)));
+            }
             // What this version does not know takes no request back that it knows.
             let stands = |(asked, at): (RecoveryAction, Millis)| {
                 !matches!(asked, Nothing | Other(_)) && at >= self.driver_loaded.last

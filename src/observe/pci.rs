@@ -66,9 +66,9 @@ pub const MAX_VFS: usize = 256;
 /// taken away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BareNic {
-    /// `vendor:device`, lower-case hex.
+    /// `vendor:device`, lower-case hex; empty where it cannot be read.
     pub id: String,
-    /// Class code, six hex digits without 0x.
+    /// Class code, six hex digits without 0x; all zero where it cannot be read.
     pub class: String,
     /// The driver bound to it, if any.
     pub driver: Option<String>,
@@ -109,9 +109,9 @@ pub fn gives_away(driver: Option<&str>) -> bool {
 /// What one PCI function's files say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PciFunction {
-    /// `vendor:device`, lower-case hex.
+    /// `vendor:device`, lower-case hex; empty where it cannot be read.
     pub id: String,
-    /// Class code, six hex digits without 0x.
+    /// Class code, six hex digits without 0x; all zero where it cannot be read.
     pub class: String,
     /// The driver bound to it, if any.
     pub driver: Option<String>,

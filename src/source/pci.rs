@@ -93,6 +93,11 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
     (gpus, unread)
 }
 
+/// Whether the class file could not be read.
+fn is_unread(class: u64) -> bool {
+    class == 0
+}
+
 fn is_network(class: u64) -> bool {
     matches!(class >> 8, INFINIBAND | OMNI_PATH | ETHERNET)
 }
@@ -111,9 +116,13 @@ fn driver(host: &Host, bdf: Bdf) -> Option<String> {
 /// device of its own, but its driver, and its card has one.
 fn others(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> Vec<(Bdf, u64, BareNic)> {
     let others = classes.iter().filter_map(|(bdf, class)| {
-        let other = matches!(*class >> 16, NETWORK | MEMORY) && !rdma.contains(bdf);
+        let other =
+            (is_unread(*class) || matches!(*class >> 16, NETWORK | MEMORY)) && !rdma.contains(bdf);
         let nic = other.then(|| nic(host, *bdf, *class)).flatten()?;
-        let is_nic = *class >> 16 == NETWORK || nic.id.starts_with("15b3:");
+        let is_nic = match is_unread(*class) {
+            true => does_rdma(*class, &nic.id),
+            false => *class >> 16 == NETWORK || nic.id.starts_with("15b3:"),
+        };
         let card = rdma.iter().filter(|of| of.slot() == bdf.slot());
         // Neither may have an interface here: a pod may have both.
         let other = || (card.clone()).any(|of| bonded(host, *of) != Some(false));
@@ -158,9 +167,12 @@ fn bare(
     let id = |bdf: &Bdf| pci_id(host, &pci_function_dir(*bdf));
     let models: BTreeSet<String> = rdma.iter().filter_map(id).collect();
     let nics = others.iter().filter(|(_, class, nic)| {
-        let carries_rdma =
-            does_rdma(*class, &nic.id) || nic.id.starts_with("14e4:") || models.contains(&nic.id);
-        (is_network(*class) || class >> 16 == MEMORY) && carries_rdma && nic.id != DATA_DIRECT
+        let carries_rdma = does_rdma(*class, &nic.id)
+            || nic.id.starts_with("14e4:")
+            || nic.id.is_empty()
+            || models.contains(&nic.id);
+        let may_be = is_network(*class) || class >> 16 == MEMORY || is_unread(*class);
+        may_be && carries_rdma && nic.id != DATA_DIRECT
     });
     let nics = nics.map(|(bdf, _, nic)| {
         let held = tree::names(host, pci_function_dir(*bdf).join("infiniband"));
@@ -179,7 +191,7 @@ fn bare(
 fn nic(host: &Host, bdf: Bdf, class: u64) -> Option<BareNic> {
     let dir = pci_function_dir(bdf);
     let nic = BareNic {
-        id: pci_id(host, &dir)?,
+        id: pci_id(host, &dir).unwrap_or_default(),
         class: format!("{class:06x}"),
         driver: driver(host, bdf),
         ..BareNic::default()
@@ -193,7 +205,7 @@ fn rdma_capable(
     classes: &[(Bdf, u64)],
     others: &[(Bdf, u64, BareNic)],
 ) -> Reading<BTreeMap<String, BareNic>> {
-    if classes.iter().any(|(_, class)| *class == 0) {
+    if classes.iter().any(|(_, class)| is_unread(*class)) {
         return Reading::NotObservable;
     }
     let routes = routes::default_route_devices(host);

@@ -11,8 +11,9 @@ mod vfs;
 use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Sources};
 use super::profile::{Certainty, Fabric, Provider};
-use super::{Basis, Candidate, Context, Reason, Status, Weight};
-use crate::observe::{NodeResources, is_gpu_resource, is_rdma_resource};
+use super::roles::pcie_affinity::is_near;
+use super::{Basis, Candidate, Context, PortView, Reason, Status, Weight};
+use crate::observe::{NodeResources, PciFacts, is_gpu_resource, is_rdma_resource};
 pub use resources::{Present, is_for_rdma, present};
 
 check!(promised, run);
@@ -92,17 +93,24 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         .with("promised", promised)
         .with("profile", name);
     let mut found = short.found(found, promised.into());
-    if rails == 0 {
-        // Without any rail the loss is unknown, and a missing fabric is not a partial one. But a bus without
-        // a single NIC of a machine that always has them leaves no doubt.
-        let none_on_bus =
-            numbers::none_there(context) && pci.bare.is_empty() && !pci.virtual_machine;
-        found.status = match fixed && sure == Certainty::OnBus && none_on_bus {
-            true => Status::Failing,
-            false => Status::Unknown,
-        };
+    // Without any rail the loss is unknown, and a missing fabric is not a partial one. But a bus without
+    // a single NIC next to a GPU, of a machine that always has them, leaves no doubt.
+    let none_on_bus = (rails > 0 || numbers::none_there(context))
+        && pci.bare.is_empty()
+        && !pci.virtual_machine
+        && context.rails().all(|rail| is_far_from_gpus(pci, rail));
+    if fixed && sure == Certainty::OnBus && none_on_bus {
+        found.status = Status::Failing;
+    } else if rails == 0 {
+        found.status = Status::Unknown;
     }
     Some(found)
+}
+
+/// Whether a port is next to no GPU, as those for storage are.
+fn is_far_from_gpus(pci: &PciFacts, port: &PortView<'_>) -> bool {
+    let distances = (port.address()).and_then(|address| pci.distances.get(&address));
+    distances.is_some_and(|gpus| !gpus.is_empty() && !gpus.values().any(|gpu| is_near(*gpu)))
 }
 
 /// No RDMA resource at all.

@@ -67,8 +67,8 @@ fn without_driver(
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "selvage does not read Slingshot".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
-        _ if nic.unseen => "/sys/class/infiniband does not list it".to_string(),
         _ if let Some(said) = failure => said.text.clone(),
+        _ if nic.unseen => "/sys/class/infiniband does not list it".to_string(),
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} created none"),
     };
@@ -76,8 +76,11 @@ fn without_driver(
     // Where the machine has rails for certain, none is there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
-    let (status, raise_after) = match (nic.unseen || nic.is_of_slingshot(), any_up, certain) {
-        (false, ..) if (off_bus || failure.is_some()) && weight == Weight::Verdict => {
+    let proven = off_bus || failure.is_some();
+    let unidentified = nic.id.is_empty() && !nic.is_infiniband();
+    let unknown = nic.is_of_slingshot() || ((unidentified || nic.unseen) && !proven);
+    let (status, raise_after) = match (unknown, any_up, certain) {
+        (false, ..) if proven && weight == Weight::Verdict => {
             (Status::Failing, policy.expected_raise_after)
         }
         (false, true, _) => (ReasonDoc::of(REASON).status, policy.expected_raise_after),
@@ -88,7 +91,10 @@ fn without_driver(
     // have, as they are probed one after the other.
     let waits = if any_up { "bare" } else { "all bare" };
     let about = (format!("{address} {waits}"), address);
-    let id = nic.id.as_str();
+    let id = match nic.id.as_str() {
+        "" => "vendor and device unreadable",
+        id => id,
+    };
     let message = format!("NIC {address} ({id}){place} has no RDMA device: {why}");
     let mut found = (context.candidate(REASON, about, message))
         .weighing(weight)
@@ -100,7 +106,7 @@ fn without_driver(
     found.status = status;
     if off_bus {
         found = found.fix(Action::PowerCycle, super::BUS_WITHOUT_NIC);
-    } else if failure.is_some() && !nic.unseen {
+    } else if failure.is_some() {
         found = found.fix(Action::PowerCycle, super::FIRMWARE_FAILED);
     }
     if nic.is_of_slingshot() {
@@ -130,7 +136,7 @@ fn guess<'a>(
         .filter(|(gpu, distance)| best.get(gpu.as_str()) == Some(distance))
         .map(|(gpu, _)| gpu.as_str());
     let unserved = nearby.clone().find(|gpu| !served.contains(gpu));
-    match unserved.or(nearby.next().filter(|_| like_rails)) {
+    match unserved.or(nearby.next().filter(|_| like_rails || nic.id.is_empty())) {
         Some(gpu) => Some((Weight::Verdict, Some(gpu))),
         None => like_rails.then_some((Weight::Notice, None)),
     }

@@ -18,6 +18,8 @@ const MAX_KEPT_EDGES: usize = 32;
 pub struct Memory {
     /// Boot that it belongs to.
     pub boot_id: Option<String>,
+    /// See [`History::watched_since`].
+    pub watched_since: Option<Millis>,
     /// Ports that were active, with the best rate seen.
     pub ports: BTreeMap<PortKey, Option<BitsPerSec>>,
     /// Links' past: what flaps are judged by.
@@ -98,6 +100,7 @@ impl History {
     pub fn restore(memory: Memory) -> Self {
         let mut history = History {
             boot_id: memory.boot_id,
+            watched_since: memory.watched_since,
             fabric: memory.fabric,
             bare: memory.bare,
             kernel: memory.kernel,
@@ -152,6 +155,7 @@ impl History {
         let devices = self.devices.iter();
         Memory {
             boot_id: self.boot_id.clone(),
+            watched_since: self.watched_since,
             ports: (active().map(|(key, port)| (key.clone(), port.best_rate))).collect(),
             links: (active().map(|(key, port)| (key.clone(), self.kept_link(key, port)))).collect(),
             appearances: times(&self.devices, |seen| &seen.appeared),
