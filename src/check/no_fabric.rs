@@ -109,7 +109,7 @@ mod tests {
     use crate::check::roles::Role;
     use crate::check::testing;
     use crate::observe::remembered::Observed;
-    use crate::observe::{BareNic, PciFacts, Reading};
+    use crate::observe::{BareNic, Distance, PciFacts, Reading};
     use std::time::Duration;
 
     /// A node that is seen whole, with so many GPUs and gVNICs.
@@ -180,7 +180,7 @@ mod tests {
                 node.set_pci(pci(0, Some("020000")));
             },
         ];
-        let not: [Bend; 9] = [
+        let not: [Bend; 10] = [
             |node| node.now = Millis::from_secs(179),
             |node| node.set_role(0, Role::Rail),
             |node| node.policy.expect.rails = Some(1),
@@ -190,6 +190,17 @@ mod tests {
                 node.set_pci(pci(8, None));
             },
             |node| node.snapshot.pci = None,
+            // Next to a GPU, and not known to do RDMA.
+            |node| {
+                let mut pci = pci(1, None);
+                let mut nic = BareNic {
+                    id: "14e4:1760".into(),
+                    ..BareNic::default()
+                };
+                nic.distances.insert(gpu(0), Distance::Pix);
+                pci.bare.insert("0000:02:00.0".into(), nic);
+                node.set_pci(pci);
+            },
             |node| node.set_pci(pci(0, Some("020000"))),
             |node| {
                 node.profile.provider = Some(Provider::Azure);

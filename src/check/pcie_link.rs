@@ -482,6 +482,21 @@ mod tests {
     }
 
     #[test]
+    fn errors_that_a_bridge_further_up_logs_cut_off_the_rail() {
+        let (root, switch) = ("0000:15:01.0", "0000:16:00.0");
+        let mut node = Node::infiniband();
+        node.bend_pci(&nic(0), |f| f.parent = Some(switch.into()));
+        node.bend_pci(switch, |f| f.parent = Some(root.into()));
+        node.bend_pci(root, |_| ());
+        let line = format!("pcieport {root}: DPC: containment event, status:0x1f01");
+        let event = crate::source::kernel_log::decode(&line, None).unwrap();
+        node.history.push_event(node.now, false, &event);
+        let found = node.run(&CHECK);
+        assert_eq!(node.told(&CHECK), ["mlx5_0 PcieErrors Degraded Verdict"]);
+        assert_eq!(found[0].evidence["reported_at"], root);
+    }
+
+    #[test]
     fn blind_speaks_for_every_link() {
         let mut node = Node::infiniband();
         node.set_stalled("pci", "", node.now);

@@ -190,7 +190,10 @@ fn recovery_ruling(context: &Context<'_>, action: RecoveryAction) -> Ruling {
 fn asked(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<RecoveryAction> {
     let policy = &context.policy.xid;
     let (action, at) = gpu.recovery?;
-    let ended = taken_back(context, slot, gpu).filter(|ended| *ended >= at);
+    let ended = match action {
+        RecoveryAction::None => Some(at),
+        _ => taken_back(context, slot, gpu).filter(|ended| *ended >= at),
+    };
     // Taken back: what it asked for before stands until the GPU has been quiet for a while.
     let is_over = ended.is_some_and(|ended| context.now.since(ended) >= policy.quiet.0)
         || (policy.fatal_for).is_some_and(|stands| context.now.since(at) > stands.0);

@@ -110,6 +110,7 @@ impl Layers {
         let of_commands = |name: &str| COMMANDS.iter().any(|prefix| name.starts_with(prefix));
         for (name, text) in variables {
             match settings().iter().find(|setting| setting.env == name) {
+                Some(_) if text.is_empty() => {}
                 Some(setting) => self.text(Origin::Environment(name), setting, &text),
                 None if of_commands(&name) => {}
                 None => self.warnings.extend(unknown_variable(&name, &[])),
@@ -133,6 +134,11 @@ impl Layers {
             Some((key, text)) => {
                 let key = key.trim();
                 let named = named(key);
+                if let (Named::Section, Ok(parsed)) = (&named, DeValue::parse(text))
+                    && let DeValue::Table(table) = parsed.get_ref()
+                {
+                    return self.table(key, table, &|_| origin.clone());
+                }
                 let setting = match named {
                     Named::Leaf(setting) => Some(setting),
                     _ => None,

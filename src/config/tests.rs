@@ -83,6 +83,13 @@ fn each_way_of_writing_each_type() {
     let set = "--set policy.xid.overrides.79={action='ignore'}";
     let overrides = build(set, "", "").unwrap().policy.xid.overrides;
     assert_eq!(overrides, config.policy.xid.overrides);
+    let set = "--set policy.link_flap.degraded={more_than=7,within='20m'}";
+    let degraded = build(set, "", "").unwrap().policy.link_flap.degraded;
+    assert_eq!(degraded.within.0.as_secs(), 1200);
+    let set = "--set policy.link_flap.degraded={more=7,within='soon'}";
+    assert_eq!(build(set, "", "").unwrap_err().len(), 2);
+    let empty = "SELVAGE_INTERVALS_LINK= SELVAGE_POLICY_EXPECT_RAILS= SELVAGE_COUNTERS_FULL=";
+    assert_eq!(build("", empty, "").unwrap(), build("", "", "").unwrap());
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub const PORT: u16 = 9949;
 /// Longest answer, in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// The URL of `host`, `host:port` or a URL; `None` where it is none of these. Plain HTTP without a port
+/// The URL of `host`, `host:port` or a URL of HTTP or HTTPS; `None` where it is none of these. Plain HTTP without a port
 /// is the agent's port.
 pub fn url(address: &str) -> Option<Uri> {
     let url = match address.contains("://") {
@@ -22,6 +22,7 @@ pub fn url(address: &str) -> Option<Uri> {
         false => format!("http://{address}"),
     };
     let url: Uri = url.parse().ok()?;
+    matches!(url.scheme_str(), Some("http" | "https")).then_some(())?;
     let authority = url.authority().filter(|of| !of.host().is_empty())?;
     let has_no_port = url.scheme_str() == Some("http") && authority.port().is_none();
     match has_no_port {

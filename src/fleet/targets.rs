@@ -15,7 +15,7 @@ const AGENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The addresses of a file: one `host`, `host:port` or URL a line; `#` begins a comment.
 ///
 /// # Errors
-/// Every line that is not an address, with its number.
+/// Every line that is not an address, with its number; or that there is none.
 pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
     let (mut targets, mut complaints) = (Vec::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
@@ -25,6 +25,9 @@ pub fn parse(text: &str) -> Result<Vec<String>, Vec<String>> {
             Some(_) => targets.push(target.to_string()),
             None => complaints.push(format!("line {}: {target:?} is not an address", number + 1)),
         }
+    }
+    if targets.is_empty() && complaints.is_empty() {
+        complaints.push("no address in it".into());
     }
     (complaints.is_empty().then_some(targets)).ok_or(complaints)
 }
@@ -112,8 +115,9 @@ mod tests {
                 "https://gpu-3:443/",
             ]
         );
-        let wrong = parse("a b\ngpu-1\ngpu-1:x\n/path\n").unwrap_err();
-        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        let wrong = parse("a b\ngpu-1\ngpu-1:x\n/path\nftp://gpu-2\n").unwrap_err();
+        assert_eq!(wrong.len(), 4, "{wrong:?}");
+        assert_eq!(parse("# none\n").unwrap_err(), ["no address in it"]);
         assert!(wrong[0].starts_with("line 1: "), "{wrong:?}");
     }
 

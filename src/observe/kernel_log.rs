@@ -211,7 +211,12 @@ impl KernelLog {
             let stands = |(asked, at): (RecoveryAction, Millis)| {
                 !matches!(asked, Nothing | Other(_)) && at >= self.driver_loaded.last
             };
-            if !(matches!(to, Other(_)) && gpu.recovery.is_some_and(stands)) {
+            let adds_nothing = match to {
+                Nothing => gpu.recovery.is_some_and(|(asked, _)| asked == Nothing),
+                Other(_) => gpu.recovery.is_some_and(stands),
+                _ => false,
+            };
+            if !adds_nothing {
                 gpu.recovery = Some((to, when.0));
             }
             if to == Nothing {

@@ -132,8 +132,9 @@ fn verdict_markdown() -> String {
         )
     });
     format!(
-        "\n## What ready rests on\n\nWithout one of these facts the verdict is *unknown*. Every other fact that cannot be read is named in the \
-         report, and judges nothing.\n\n| fact | read from | without it |\n|---|---|---|\n{FACTS_OF_READY}\
+        "\n## What ready rests on\n\nWithout one of these facts the verdict is *unknown*. A rail's P_Key or \
+         GID table that cannot be read makes it unknown, too. Every other fact that cannot be read is `null`, `unknown` or empty in the JSON report, and judges nothing; a source \
+         that cannot be read at all is `SourceFailing`.\n\n| fact | read from | without it |\n|---|---|---|\n{FACTS_OF_READY}\
          \n## When nothing shows that the node is ready\n\nThese reasons \
          come from no check; all but `NotAFabricNode` (state `none`) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
          | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",

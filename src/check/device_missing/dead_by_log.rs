@@ -17,7 +17,7 @@ use std::time::Duration;
 /// (`nv.c`, `nvidia_init_module`): what a probe prints this long before belongs to that load.
 const PROBING: Duration = Duration::from_secs(30);
 
-/// An Xid this near to the words without one says the same, if it is of a fault as grave.
+/// An Xid this near to the words without one says the same, if the GPU's place on the bus is what failed.
 const NEAR: Duration = Duration::from_secs(60);
 
 pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
@@ -152,7 +152,8 @@ fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bo
         // Of the table alone: the operator's override decides what the Xid itself does.
         let says_it = |(code, xid): (&u32, &XidLog)| {
             let ruling = xid_ruling(*code, &xid.detail, &Overrides::new());
-            ruling.disposition == Disposition::Fatal && xid.seen.last.apart(said.last) <= NEAR
+            let is_fatal = ruling.disposition == Disposition::Fatal && ruling.class == "pcie";
+            is_fatal && xid.seen.last.apart(said.last) <= NEAR
         };
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
             || (note == Note::GpuLost && gpu.xids.iter().any(says_it))
@@ -169,14 +170,16 @@ fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
     let away = function.and_then(|function| function.driver.as_deref());
     let dead = function.is_some_and(|function| function.config_dead == Reading::Value(true));
     let listed = (context.gpudirect()).is_some_and(|facts| facts.lists(&gpu));
-    let probing = said.text.contains("probe") || said.text.contains("NVIDIA GPU");
+    // syslog splits the report on a probe: its last line stands for it.
+    let words = ["probe", "NVIDIA GPU", "is not responding to commands"];
+    let probing = words.iter().any(|words| said.text.contains(words));
     gives_away(away) || dead || (probing && listed && is_driven(pci, &gpu))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::CHECK;
-    use crate::check::testing::{Node, gpu};
+    use crate::check::testing::{Node, gpu, listed};
     use crate::observe::{KernelEvent, KernelEventKind, Note, RecoveryAction, Xid};
 
     fn slot() -> String {
@@ -223,8 +226,13 @@ mod tests {
             "NVRM: GPU x: RmInitAdapter failed! (0x24:0x72:1568)",
         );
         let lost = said(Note::GpuLost, "NVRM: GPU x: GPU has fallen off the bus.");
+        // Of a GPU that was probed after all.
+        let split = said(
+            Note::Driver,
+            "NVRM: fallen off the bus and is not responding to commands.",
+        );
         let loaded = KernelEvent::new(KernelEventKind::DriverLoaded, "NVRM: loading");
-        let [xid, of_a_program] = [79, 31].map(|code| {
+        let [xid, of_a_program, of_memory] = [79, 31, 48].map(|code| {
             let xid = Xid {
                 code,
                 ..Xid::default()
@@ -249,6 +257,13 @@ mod tests {
         assert_eq!(undriven.told(&CHECK), [without_log]);
         undriven.history.push_event(undriven.now, false, &adapter);
         assert_eq!(undriven.told(&CHECK).join(" "), want, "the log says why");
+        for (driver, fails) in [(Some("nvidia"), false), (None, true)] {
+            let mut node = Node::infiniband();
+            node.bend_gpudirect(|facts| facts.gpus = vec![listed(gpu(0))]);
+            node.bend_pci(&gpu(0), |function| function.driver = driver.map(Into::into));
+            node.history.push_event(node.now, false, &split);
+            assert_eq!(node.told(&CHECK).contains(&want), fails, "{driver:?}");
+        }
         for (events, fails) in [
             (vec![&adapter], true),
             (vec![&lost], true),
@@ -258,6 +273,7 @@ mod tests {
             (vec![&lost, &loaded], false),
             (vec![&lost, &xid], false),
             (vec![&of_a_program, &lost], true),
+            (vec![&of_memory, &lost], true),
             (vec![&adapter, &xid], true),
             (vec![&adapter, &taken_back], false),
             (vec![&nic], false),

@@ -371,7 +371,30 @@ fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
 #[test]
 fn nics_without_an_rdma_device_by_their_place() {
     type Bend = fn(&mut BareNic);
-    let rows: [(&str, Bend, &str); 11] = [
+    let rows: [(&str, Bend, &str); 15] = [
+        (
+            "off the bus, though its directory is as it was",
+            |nic| (nic.config_dead, nic.unseen) = (Reading::Value(true), true),
+            "0000:1a:00.0 RailWithoutDriver Failing Verdict",
+        ),
+        (
+            "of unknown make next to its GPU",
+            |nic| (nic.id, nic.class) = (String::new(), "020000".into()),
+            "0000:1a:00.0 RailWithoutDriver Unknown Verdict",
+        ),
+        (
+            "of unknown make next to a GPU that has a rail",
+            |nic| {
+                (nic.id, nic.class) = (String::new(), "020000".into());
+                nic.distances = [(gpu(3), Distance::Pix)].into_iter().collect();
+            },
+            "0000:1a:00.0 RailWithoutDriver Unknown Verdict",
+        ),
+        (
+            "of unknown make, and InfiniBand",
+            |nic| nic.id = String::new(),
+            "0000:1a:00.0 RailWithoutDriver Degraded Verdict",
+        ),
         (
             "next to its GPU, off the bus",
             |nic| nic.config_dead = Reading::Value(true),

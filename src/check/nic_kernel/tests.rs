@@ -193,6 +193,34 @@ fn a_reset_that_was_announced_has_ninety_seconds() {
 }
 
 #[test]
+fn what_a_recovery_excuses() {
+    use Note::*;
+    for (notes, excused) in [
+        (&[HeartbeatLost, RecoveryStarted][..], true),
+        (&[DeviceError, RecoveryStarted], true),
+        (&[RecoveryStarted, HeartbeatLost], false),
+        (&[RecoveryStarted, FatalSensor], false),
+        (&[HeartbeatLost, RecoveryStarted, Driver], false),
+        (&[RecoveryFailed, RecoveryStarted], false),
+        (&[RecoveryStarted, RecoveryFailed, RecoveryStarted], false),
+        (
+            &[RecoveryFailed, Recovered, HeartbeatLost, RecoveryStarted],
+            true,
+        ),
+    ] {
+        let mut node = node(&[]);
+        node.set_state(0, PortState::Down, PhysState::Disabled);
+        for note in notes {
+            node.tick(1);
+            node.history.push_event(node.now, false, &said(*note));
+        }
+        let told = node.told(&CHECK).join(" ");
+        assert_eq!(!told.contains("Failing"), excused, "{notes:?}: {told}");
+        assert!(told.contains("Nic"), "{notes:?}");
+    }
+}
+
+#[test]
 fn the_number_of_rails_waits_for_one_that_is_reset() {
     let mut node = node(&[said(Note::RecoveryStarted)]);
     node.policy.expect.rails = Some(8);

@@ -395,11 +395,31 @@ fn the_driver_asks_and_takes_it_back() {
     assert_eq!(told(&node), both);
     node.tick(1);
     assert_eq!(told(&node), Vec::<String>::new());
+    // Said once more, it takes back nothing.
+    node.history
+        .push_event(node.now, false, &action(GpuReset, None, A));
+    assert_eq!(told(&node), Vec::<String>::new());
     // An application's error does not bring it back; a new fault does.
     node.history.push_event(node.now, false, &xid(31, A));
     assert_eq!(told(&node), Vec::<String>::new());
     node.history.push_event(node.now, false, &xid(119, A));
     assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
+}
+
+#[test]
+fn a_request_that_nothing_made_is_not_taken_back() {
+    use RecoveryAction::*;
+    let taken_back = action(GpuReset, None, A);
+    assert_eq!(told(&node(std::slice::from_ref(&taken_back))), [""; 0]);
+    let mut node = node(&[action(None, NodeReboot, A)]);
+    for _ in 0..2 {
+        node.tick(30);
+        node.history.push_event(node.now, false, &taken_back);
+        let found = node.run(&CHECK);
+        assert_eq!(found[0].status, Status::Failing);
+        let message = "the driver no longer asks for a reboot of the node (Xid 154)";
+        assert!(found[0].message.ends_with(message), "{}", found[0].message);
+    }
 }
 
 #[test]

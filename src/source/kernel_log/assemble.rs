@@ -206,6 +206,18 @@ mod tests {
             let lines = [before, &[message]].concat();
             assert_eq!(run(&lines).len(), events, "{before:?}");
         }
+        // `journalctl -o json-pretty`.
+        let message = "\t\"MESSAGE\" : \"NVRM: Xid (PCI:0000:3b:00): 79, x=1\",";
+        let [kernel, syslog] =
+            ["kernel", "syslog"].map(|of| format!("\t\"_TRANSPORT\" : \"{of}\","));
+        for (before, events) in [
+            (&["{", &kernel][..], 1),
+            (&["{", &syslog], 0),
+            (&["{", &syslog, "}", "{", &kernel], 1),
+        ] {
+            let lines = [before, &[message]].concat();
+            assert_eq!(run(&lines).len(), events, "{before:?}");
+        }
         // `dmesg -J`, of which `--decode` writes words.
         let message = r#"  "msg": "NVRM: Xid (PCI:0000:3b:00): 79, x""#;
         for (before, events) in [

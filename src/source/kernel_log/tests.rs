@@ -310,6 +310,10 @@ fn bnxt_says_when_it_is_cool_again_and_starts_itself() {
             "{text}"
         );
     }
+    // It may still be above a milder one.
+    let milder = line("Chip temperature has gone below the critical thermal threshold!");
+    assert_eq!(decode_line(&milder), None);
+    assert_eq!(silent(&milder, None), None);
     let cooled = line("Chip temperature has gone below the warning thermal threshold!");
     assert_eq!(decode_line(&cooled), None);
     let silent = silent(&cooled, None);

@@ -116,10 +116,12 @@ const MOST_PREFIXES: usize = 12;
 /// An entry of a log as a JSON object.
 type JsonObject = serde_json::Map<String, Value>;
 
-/// The text of `dmesg -J`, as a whole object or a field a line, and of Fluent Bit's input `kmsg`.
+/// The text of `dmesg -J`, as a whole object or a field a line, of `journalctl -o json-pretty`, and of Fluent
+/// Bit's input `kmsg`.
 fn json_message(line: &str) -> Option<String> {
     let line = line.trim().trim_end_matches(',');
-    if let Some(text) = line.strip_prefix("\"msg\":") {
+    let field = line.strip_prefix("\"msg\":");
+    if let Some(text) = field.or_else(|| line.strip_prefix("\"MESSAGE\" : ")) {
         return serde_json::from_str(text).ok();
     }
     let is_entry = line.starts_with('{') && line.contains("\"msg\"");
@@ -181,10 +183,13 @@ fn journal_object(line: &str) -> Option<Stripped> {
     })
 }
 
-/// What a field of `journalctl -o export` or `-o verbose`, or of `dmesg -J`, says of its entry, which is one
-/// field a line: whether it is the first, and whether the entry comes from the kernel. `None` for other lines.
+/// What a field of `journalctl -o export`, `-o verbose` or `-o json-pretty`, or of `dmesg -J`, says of its entry, which
+/// is one field a line: whether it is the first, and whether the entry comes from the kernel. `None` for other lines.
 pub fn entry_field(line: &str) -> Option<(bool, bool)> {
     let line = line.trim();
+    if line == "{" {
+        return Some((true, true));
+    }
     // `dmesg -J --decode`, where a word is the priority.
     if let Some(facility) = line.strip_prefix("\"fac\":") {
         return Some((true, facility.trim().trim_end_matches(',') == "\"kern\""));
@@ -193,7 +198,9 @@ pub fn entry_field(line: &str) -> Option<(bool, bool)> {
         let priority: u32 = priority.trim_end_matches(',').trim().parse().ok()?;
         return Some((true, priority < 8));
     }
-    let (name, value) = line.split_once('=')?;
+    let pretty = || line.trim_end_matches(',').split_once(" : ");
+    let (name, value) = line.split_once('=').or_else(pretty)?;
+    let (name, value) = (name.trim_matches('"'), value.trim_matches('"'));
     match name {
         "__CURSOR" => Some((true, true)),
         "_TRANSPORT" => Some((false, value == "kernel")),
@@ -500,6 +507,7 @@ mod tests {
     fn lines_inside_json() {
         for line in [
             format!(r#"         "msg": "{MESSAGE}""#),
+            format!("\t\"MESSAGE\" : \"{MESSAGE}\","),
             format!(r#"{{"priority":3,"sequence":1234,"sec":812,"usec":4211,"msg":"{MESSAGE}"}}"#),
             format!(r#"    "[12345.678901] {MESSAGE}","#),
             format!(r#"{{"pri":3,"time":812.004211,"msg":"{MESSAGE}"}}"#),

@@ -300,6 +300,19 @@ fn nics_without_an_rdma_device() {
         (nic.id.as_str(), nic.class.as_str(), nic.driver.as_deref()),
         ("15b3:1021", "020700", Some("mlx5_core"))
     );
+    // One that does not say what it is, or whose it is.
+    for (at, gone, want) in [
+        ("0000:1a:00.0", "class", Some(("15b3:1021", "000000"))),
+        ("0000:1b:00.0", "vendor", Some(("", "020000"))),
+        ("0000:1f:00.0", "vendor", None),
+        ("0000:1b:00.0", "class", None),
+    ] {
+        tree.remove(&format!("sys/bus/pci/devices/{at}/{gone}"));
+        let found = bare();
+        let nic = found.get(at);
+        let told = nic.map(|nic| (nic.id.as_str(), nic.class.as_str()));
+        assert_eq!(told, want, "{at} without {gone}");
+    }
 }
 
 #[test]
