@@ -94,10 +94,11 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         .with("profile", name);
     let mut found = short.found(found, promised.into());
     // Without any rail the loss is unknown, and a missing fabric is not a partial one. But a bus without
-    // a single NIC next to a GPU, of a machine that always has them, leaves no doubt.
+    // a single NIC, of a machine that always has them, leaves no doubt; nor do a few that are next to no GPU.
     let none_on_bus = (rails > 0 || numbers::none_there(context))
         && pci.bare.is_empty()
         && !pci.virtual_machine
+        && 2 * rails <= promised as usize
         && context.rails().all(|rail| is_far_from_gpus(pci, rail));
     if fixed && sure == Certainty::OnBus && none_on_bus {
         found.status = Status::Failing;

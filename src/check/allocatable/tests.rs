@@ -541,25 +541,26 @@ fn a_dgx_without_a_single_nic_on_its_bus() {
 
 #[test]
 fn storage_ports_are_no_rails_of_a_dgx() {
-    for (distance, want) in [
-        (Some(Distance::Phb), Status::Failing),
-        (Some(Distance::Pxb), Status::Degraded),
-        (None, Status::Degraded),
+    for (left, distance, want) in [
+        (4, Some(Distance::Phb), Status::Failing),
+        (5, Some(Distance::Phb), Status::Degraded),
+        (4, Some(Distance::Pxb), Status::Degraded),
+        (4, None, Status::Degraded),
     ] {
         let mut node = Node::infiniband();
-        node.devices.truncate(4);
+        node.devices.truncate(left);
         node.roles
-            .retain(|port, _| *port < crate::check::testing::key(4));
+            .retain(|port, _| *port < crate::check::testing::key(left));
         node.tick(1);
         let mut pci = pci_of(&node);
         let gpus = |of: Distance| (0..8).map(move |i| (gpu(i), of)).collect();
-        pci.distances = (0..4)
+        pci.distances = (0..left)
             .filter_map(|i| Some((nic(i), gpus(distance?))))
             .collect();
         node.set_pci(pci);
         node.profile.shape = profile::by_type("DGXH100");
         node.profile.source = Source::Dmi;
-        node.profile.rails = 4;
+        node.profile.rails = left;
         let found = node.run(&CHECK);
         let told = found.first().map(|of| (of.reason, of.status));
         assert_eq!(
