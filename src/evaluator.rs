@@ -287,6 +287,7 @@ impl Evaluator {
         let seen = causes::CauseInputs {
             need_manager: judged.need_manager,
             watched_since: *self.history.watched_since.get_or_insert(now),
+            this_run_since: self.history.started.unwrap_or(now),
         };
         causes::attribute(&mut findings, seen);
         findings

@@ -79,6 +79,8 @@ pub struct CauseInputs {
     pub need_manager: usize,
     /// The first look at the node: of what stood already, the moment is not known.
     pub watched_since: Millis,
+    /// The same of this run: what came while no agent ran is as old.
+    pub this_run_since: Millis,
 }
 
 /// Notes of each finding which other one it follows from, and orders them: worst first, each cause with
@@ -158,7 +160,7 @@ fn group_findings(findings: &[Finding], seen: CauseInputs) -> Vec<Finding> {
         found.extend(shared("SubnetManagerAway", &waiting, "node".into()));
     }
     let mut down = of("LinkDown");
-    down.retain(|finding| finding.since > seen.watched_since);
+    down.retain(|of| of.since > seen.watched_since && of.since != seen.this_run_since);
     let down = largest_burst(&down);
     let mut cards: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
     for finding in &down {

@@ -89,7 +89,7 @@ pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
     let gave_up = last_of(log, &[Note::RecoveryFailed]);
     let takes = context.policy.nic_kernel.reset_takes.0;
     recovery_began(context, log).is_some_and(|began| {
-        context.now.since(began) < takes && failed <= Some(began) && gave_up <= last_of(log, OVER)
+        context.now.since(began) < takes && failed <= Some(began) && gave_up <= worked_at(log)
     })
 }
 
@@ -123,8 +123,12 @@ fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
 pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
     let failed = log.notes.iter().filter(|(note, _)| note.is_grave());
     let failed = failed.map(|(_, seen)| seen).max_by_key(|seen| seen.last)?;
-    let alive = last_of(log, OVER).max(last_of(log, &[Note::LinkUp]));
-    Some(failed).filter(|failed| Some(failed.last) > alive)
+    Some(failed).filter(|failed| Some(failed.last) > worked_at(log))
+}
+
+/// When a NIC had recovered, been started again, or brought a link up.
+fn worked_at(log: &DeviceLog) -> Option<Millis> {
+    last_of(log, OVER).max(last_of(log, &[Note::LinkUp]))
 }
 
 /// The same of the NIC at an address.

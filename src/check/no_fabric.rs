@@ -3,7 +3,7 @@
 
 use super::Context;
 use super::allocatable::is_for_rdma;
-use super::device_missing::without_driver::guessed_rails;
+use super::device_missing::without_driver::taken_for_rails;
 use super::expected::{GPUS, RAIL};
 use super::profile::{Fabric, Provider};
 use super::roles::{front_end::is_sold_with_nics, rail_keys};
@@ -27,7 +27,7 @@ pub fn is_certain(context: &Context<'_>) -> bool {
         && rail_keys(context.roles).next().is_none()
         && !is_promised(context)
         && bus_has_none(context)
-        && guessed_rails(context) == 0
+        && taken_for_rails(context).all(|nic| nic.driver.is_some())
         && (context.history.remembered.parts_with(RAIL).next()).is_none()
 }
 

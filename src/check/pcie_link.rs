@@ -278,12 +278,13 @@ fn judge_errors(
         Some(found.with("increase", by))
     };
     // The kernel log names uncorrected ones, too: the counters of an earlier boot, of a driver that was
-    // reloaded, or of a port that was reset begin at zero again. A bridge's cut off all that is below it.
+    // reloaded, or of a port that was reset begin at zero again. A bridge's fatal ones cut off all that is below.
     let logged = || {
-        let said = |at| Some((at, context.history.kernel.devices.get(at)?));
-        let said = path().filter_map(said);
-        let said = said.filter_map(|(at, log)| Some((at, log.notes.get(&Note::AerUncorrected)?)));
-        let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
+        let devices = &context.history.kernel.devices;
+        let said = |at, note| Some((at, devices.get(at)?.notes.get(&note)?));
+        let fatal = path().filter_map(|at| said(at, Note::AerFatal));
+        let others = ends().filter_map(|at| said(at, Note::AerUncorrected));
+        let (at, seen) = fatal.chain(others).max_by_key(|(_, seen)| seen.last)?;
         (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
             let message = format!("{}: {}", endpoint.name, seen.text);
             let found = context.candidate(ERRORS, (" aer", subject), message);
@@ -488,12 +489,30 @@ mod tests {
         node.bend_pci(&nic(0), |f| f.parent = Some(switch.into()));
         node.bend_pci(switch, |f| f.parent = Some(root.into()));
         node.bend_pci(root, |_| ());
-        let line = format!("pcieport {root}: DPC: containment event, status:0x1f01");
-        let event = crate::source::kernel_log::decode(&line, None).unwrap();
-        node.history.push_event(node.now, false, &event);
-        let found = node.run(&CHECK);
-        assert_eq!(node.told(&CHECK), ["mlx5_0 PcieErrors Degraded Verdict"]);
-        assert_eq!(found[0].evidence["reported_at"], root);
+        for (words, cuts_off) in [
+            (
+                "PCIe Bus Error: severity=Uncorrectable (Non-Fatal), x",
+                false,
+            ),
+            ("DPC: containment event, status:0x1f01", true),
+            (
+                "PCIe Bus Error: severity=Uncorrectable (Non-Fatal), x",
+                true,
+            ),
+        ] {
+            let event =
+                crate::source::kernel_log::decode(&format!("pcieport {root}: {words}"), None);
+            node.history.push_event(node.now, false, &event.unwrap());
+            let found = node.run(&CHECK);
+            let told = found
+                .first()
+                .map(|of| (of.reason, &of.evidence["reported_at"]));
+            assert_eq!(
+                told,
+                cuts_off.then_some(("PcieErrors", &root.into())),
+                "{words}"
+            );
+        }
     }
 
     #[test]

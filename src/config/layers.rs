@@ -110,7 +110,8 @@ impl Layers {
         let of_commands = |name: &str| COMMANDS.iter().any(|prefix| name.starts_with(prefix));
         for (name, text) in variables {
             match settings().iter().find(|setting| setting.env == name) {
-                Some(_) if text.is_empty() => {}
+                // Unset, unless the setting takes it for a value.
+                Some(setting) if text.is_empty() && !takes_empty(setting) => {}
                 Some(setting) => self.text(Origin::Environment(name), setting, &text),
                 None if of_commands(&name) => {}
                 None => self.warnings.extend(unknown_variable(&name, &[])),
@@ -220,6 +221,10 @@ fn is_foreign(name: &str) -> bool {
         || name.contains("_SERVICE_PORT")
         || name.ends_with("_PORT")
         || name.rsplit_once("_PORT_").is_some_and(port)
+}
+
+fn takes_empty(setting: &Setting) -> bool {
+    typed(Some(setting), "").is_ok_and(|value| trial(&setting.key, &value).is_ok())
 }
 
 /// The value of a text: TOML where it is a list, a table or quoted; else by the default's type.

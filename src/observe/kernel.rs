@@ -110,8 +110,10 @@ pub enum Note {
     ModulePower,
     /// PCIe error, corrected by hardware, or of a severity that is not given.
     AerCorrectable,
-    /// PCIe error, not corrected.
+    /// PCIe error, not corrected, after which the link may go on.
     AerUncorrected,
+    /// PCIe error that is fatal to the link, or for which a port cut off all that is below it.
+    AerFatal,
     /// The GPU peer-memory module reports an error.
     Peermem,
     /// NVIDIA's driver refused to share a GPU's memory with a device in its place on the bus.
@@ -140,7 +142,7 @@ impl Note {
             Self::CablePlugged => "nic_cable_plugged",
             Self::Temperature => "nic_temperature",
             Self::Power | Self::ModulePower => "nic_power",
-            Self::AerCorrectable | Self::AerUncorrected => "pcie_aer",
+            Self::AerCorrectable | Self::AerUncorrected | Self::AerFatal => "pcie_aer",
             Self::Peermem => "peermem",
             Self::Gds => "gds",
             Self::Driver | Self::GpuLost | Self::DmabufRefused => "driver",

@@ -82,6 +82,11 @@ pub struct BareNic {
 }
 
 impl BareNic {
+    /// Whether its make or its class cannot be read.
+    pub fn is_unidentified(&self) -> bool {
+        self.id.is_empty() || self.class == "000000"
+    }
+
     /// Whether its class is that of InfiniBand controllers, or of Omni-Path's.
     pub fn is_infiniband(&self) -> bool {
         self.class.starts_with("0207") || self.class.starts_with("0208")

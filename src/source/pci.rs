@@ -82,7 +82,7 @@ fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> (Vec<Bdf>, bool) {
         }
         // Few functions have such a class: ask the others for no more.
         let vendor = matches!(class >> 16, 0x03 | 0x12).then(vendor);
-        unread |= *class == 0 || vendor == Some(None);
+        unread |= is_unread(*class) || vendor == Some(None);
         let vendor = vendor.flatten();
         vendor.is_some_and(|vendor| is_gpu(vendor, *class))
     };
@@ -167,8 +167,9 @@ fn bare(
     let id = |bdf: &Bdf| pci_id(host, &pci_function_dir(*bdf));
     let models: BTreeSet<String> = rdma.iter().filter_map(id).collect();
     let nics = others.iter().filter(|(_, class, nic)| {
+        let netxtreme_e = nic.driver.as_deref().is_none_or(|of| of == "bnxt_en");
         let carries_rdma = does_rdma(*class, &nic.id)
-            || nic.id.starts_with("14e4:")
+            || (netxtreme_e && nic.id.starts_with("14e4:"))
             || nic.id.is_empty()
             || models.contains(&nic.id);
         let may_be = is_network(*class) || class >> 16 == MEMORY || is_unread(*class);
@@ -187,16 +188,18 @@ fn bare(
     nics.take(MAX_BARE).collect()
 }
 
-/// One network function; none of a virtual function, or one that is gone.
+/// One network function; none of a virtual function, or one that is gone, also since its class was read.
 fn nic(host: &Host, bdf: Bdf, class: u64) -> Option<BareNic> {
     let dir = pci_function_dir(bdf);
+    let id = pci_id(host, &dir);
+    let is_there = id.is_some() || parse::hex(host, dir.join("class")).is_some();
     let nic = BareNic {
-        id: pci_id(host, &dir).unwrap_or_default(),
+        id: id.unwrap_or_default(),
         class: format!("{class:06x}"),
         driver: driver(host, bdf),
         ..BareNic::default()
     };
-    (!tree::exists(host, dir.join("physfn"))).then_some(nic)
+    (is_there && !tree::exists(host, dir.join("physfn"))).then_some(nic)
 }
 
 /// See [`PciFacts::rdma_capable`].

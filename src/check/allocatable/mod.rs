@@ -13,8 +13,9 @@ use super::expected::{Attribute, Sources};
 use super::profile::{Certainty, Fabric, Provider};
 use super::roles::pcie_affinity::is_near;
 use super::{Basis, Candidate, Context, PortView, Reason, Status, Weight};
-use crate::observe::{NodeResources, PciFacts, is_gpu_resource, is_rdma_resource};
+use crate::observe::{Distance, NodeResources, PciFacts, is_gpu_resource, is_rdma_resource};
 pub use resources::{Present, is_for_rdma, present};
+use std::collections::BTreeMap;
 
 check!(promised, run);
 
@@ -95,12 +96,13 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let mut found = short.found(found, promised.into());
     // Without any rail the loss is unknown, and a missing fabric is not a partial one. But a bus without
     // a single NIC, of a machine that always has them, leaves no doubt; nor do a few that are next to no GPU.
-    let none_on_bus = (rails > 0 || numbers::none_there(context))
-        && pci.bare.is_empty()
+    let none_near_gpus = (rails > 0 || numbers::none_there(context))
+        && (pci.bare.values()).all(|nic| nic.is_unidentified() || are_far(&nic.distances))
         && !pci.virtual_machine
         && 2 * rails <= promised as usize
+        && context.rails().count() == rails
         && context.rails().all(|rail| is_far_from_gpus(pci, rail));
-    if fixed && sure == Certainty::OnBus && none_on_bus {
+    if fixed && sure == Certainty::OnBus && none_near_gpus {
         found.status = Status::Failing;
     } else if rails == 0 {
         found.status = Status::Unknown;
@@ -108,10 +110,16 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     Some(found)
 }
 
-/// Whether a port is next to no GPU, as those for storage are.
+/// Whether a port is next to no GPU, as those for storage are. In a segment without GPUs, as on Grace, no NIC is.
 fn is_far_from_gpus(pci: &PciFacts, port: &PortView<'_>) -> bool {
+    let place = port.device.pci;
+    let shares = place.is_some_and(|at| pci.gpus.iter().any(|gpu| gpu.domain == at.domain));
     let distances = (port.address()).and_then(|address| pci.distances.get(&address));
-    distances.is_some_and(|gpus| !gpus.is_empty() && !gpus.values().any(|gpu| is_near(*gpu)))
+    shares && distances.is_some_and(are_far)
+}
+
+fn are_far(gpus: &BTreeMap<String, Distance>) -> bool {
+    !gpus.is_empty() && !gpus.values().any(|gpu| is_near(*gpu))
 }
 
 /// No RDMA resource at all.

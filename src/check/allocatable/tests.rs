@@ -2,7 +2,7 @@ use super::*;
 use crate::check::profile::{self, PlatformSettings, Source};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
-use crate::observe::{Distance, LinkLayer, Offered, PciFacts, SriovFacts};
+use crate::observe::{BareNic, Distance, LinkLayer, Offered, PciFacts, SriovFacts};
 
 type Offers<'a> = &'a [(&'a str, u64, u64)];
 
@@ -525,7 +525,12 @@ fn a_dgx_without_a_single_nic_on_its_bus() {
         let mut pci = pci_of(&node);
         pci.virtual_machine = guest;
         if bare {
-            pci.bare.insert(nic(0), Default::default());
+            let undriven = BareNic {
+                id: "15b3:1021".into(),
+                class: "020700".into(),
+                ..BareNic::default()
+            };
+            pci.bare.insert(nic(0), undriven);
         }
         node.set_pci(pci);
         node.profile.shape = profile::by_type(word);
@@ -554,6 +559,8 @@ fn storage_ports_are_no_rails_of_a_dgx() {
         node.tick(1);
         let mut pci = pci_of(&node);
         let gpus = |of: Distance| (0..8).map(move |i| (gpu(i), of)).collect();
+        // One of unknown make takes no rail's place.
+        pci.bare.insert("0000:0b:00.0".into(), BareNic::default());
         pci.distances = (0..left)
             .filter_map(|i| Some((nic(i), gpus(distance?))))
             .collect();

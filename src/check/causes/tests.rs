@@ -30,6 +30,7 @@ fn failing(reason: &'static str, key: &str) -> Finding {
 const SEEN: CauseInputs = CauseInputs {
     need_manager: 8,
     watched_since: Millis(0),
+    this_run_since: Millis(0),
 };
 
 /// `REASON KEY` of each, and below `< REASON KEY` what it follows from.
@@ -170,6 +171,7 @@ fn rails_that_share_a_cause_are_one_finding() {
     assert_eq!(first(down(2, 0), SEEN).1, 0);
     let late = CauseInputs {
         watched_since: Millis::from_secs(100),
+        this_run_since: Millis(0),
         ..SEEN
     };
     assert_eq!(first(down(4, 0), late).1, 0);

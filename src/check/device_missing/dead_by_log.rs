@@ -6,7 +6,7 @@ use crate::check::expected::is_driven;
 use crate::check::nic_kernel::failure;
 use crate::check::profile::Profile;
 use crate::check::xid_codes::{Disposition, Overrides, xid_ruling};
-use crate::check::{Candidate, Context, driver_reload};
+use crate::check::{Candidate, Context, ReasonDoc, driver_reload};
 use crate::observe::kernel_log::{Seen, XidLog};
 use crate::observe::{Note, PciFacts, Reading, gives_away};
 use crate::units::{Bdf, DeviceKey};
@@ -52,11 +52,13 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let message = format!("{}: {}", context.gpu_name(&subject), said.text);
-        found.push(
-            (context.candidate("GpuInitFailed", (format!("{slot} log"), subject), message))
-                .with("address", slot)
-                .with("count", said.count),
-        );
+        let mut failed =
+            context.candidate("GpuInitFailed", (format!("{slot} log"), subject), message);
+        if note == Note::GpuLost {
+            let off_bus = ReasonDoc::of("GpuFellOff");
+            failed = failed.fix(off_bus.action, off_bus.remedy());
+        }
+        found.push(failed.with("address", slot).with("count", said.count));
     }
     found
 }

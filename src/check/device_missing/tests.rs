@@ -393,7 +393,7 @@ fn nics_without_an_rdma_device_by_their_place() {
         (
             "of unknown make, and InfiniBand",
             |nic| nic.id = String::new(),
-            "0000:1a:00.0 RailWithoutDriver Degraded Verdict",
+            "0000:1a:00.0 RailWithoutDriver Unknown Verdict",
         ),
         (
             "next to its GPU, off the bus",

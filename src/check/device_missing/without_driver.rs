@@ -17,11 +17,20 @@ type Guess<'a> = (Weight, Option<&'a str>);
 
 /// How many NICs are taken for rails without their RDMA device, or are given to virtual machines.
 pub(in crate::check) fn guessed_rails(context: &Context<'_>) -> usize {
-    let found = rails_without_driver(context);
-    let counts = |of: &&Candidate| of.weight == Weight::Verdict;
+    let taken = taken_for_rails(context).filter(|nic| !nic.is_unidentified());
     let bare = context.pci().into_iter().flat_map(|pci| pci.bare.values());
     let given = bare.filter(|nic| gives_away(nic.driver.as_deref()));
-    found.iter().filter(counts).count() + given.count()
+    taken.count() + given.count()
+}
+
+/// The NICs that count for the verdict as rails without their RDMA device.
+pub(in crate::check) fn taken_for_rails<'a>(
+    context: &Context<'a>,
+) -> impl Iterator<Item = &'a BareNic> + use<'a> {
+    let found = rails_without_driver(context).into_iter();
+    let counting = found.filter(|of| of.weight == Weight::Verdict);
+    let pci = context.pci();
+    counting.filter_map(move |of| pci?.bare.get(&of.subject))
 }
 
 pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
@@ -77,8 +86,8 @@ fn without_driver(
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
     let proven = off_bus || failure.is_some();
-    let unidentified = nic.id.is_empty() && !nic.is_infiniband();
-    let unknown = nic.is_of_slingshot() || ((unidentified || nic.unseen) && !proven);
+    let unclear = nic.is_unidentified() || nic.unseen;
+    let unknown = nic.is_of_slingshot() || (unclear && !proven);
     let (status, raise_after) = match (unknown, any_up, certain) {
         (false, ..) if proven && weight == Weight::Verdict => {
             (Status::Failing, policy.expected_raise_after)

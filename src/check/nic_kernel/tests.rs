@@ -207,6 +207,10 @@ fn what_a_recovery_excuses() {
             &[RecoveryFailed, Recovered, HeartbeatLost, RecoveryStarted],
             true,
         ),
+        (
+            &[RecoveryFailed, LinkUp, HeartbeatLost, RecoveryStarted],
+            true,
+        ),
     ] {
         let mut node = node(&[]);
         node.set_state(0, PortState::Down, PhysState::Disabled);

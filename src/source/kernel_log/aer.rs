@@ -80,7 +80,11 @@ impl FirmwareReport {
         {
             let text = format!("{number}{REPORTED} {severity} PCIe error of {device}");
             let (device, _) = take_address(device)?;
-            let mut event = KernelEvent::new(KernelEventKind::Note(Note::AerUncorrected), &text);
+            let note = match severity {
+                "fatal" => Note::AerFatal,
+                _ => Note::AerUncorrected,
+            };
+            let mut event = KernelEvent::new(KernelEventKind::Note(note), &text);
             event.pci = Some(slot(&device));
             event.device = Some(device);
             return Some(event);
@@ -99,7 +103,7 @@ fn contained(body: &str) -> Option<Note> {
     let event = body.strip_prefix("DPC")?.trim_start_matches([':', ' ']);
     let (status, _) = take_0x(event.strip_prefix("containment event, status:")?)?;
     match status & 1 == 1 && status & 0x66 != 0x26 {
-        true => Some(Note::AerUncorrected),
+        true => Some(Note::AerFatal),
         false => Some(Note::AerCorrectable),
     }
 }
@@ -114,10 +118,10 @@ fn received(body: &str) -> Option<Note> {
 
 /// By the severity's words; a word that was cut proves nothing.
 fn severity_note(s: &str) -> Note {
-    let uncorrected = s.starts_with("Uncorrect") && (s.contains("(Fatal)") || s.contains("(Non-"));
-    match uncorrected {
-        true => Note::AerUncorrected,
-        false => Note::AerCorrectable,
+    match s.starts_with("Uncorrect") {
+        true if s.contains("(Fatal)") => Note::AerFatal,
+        true if s.contains("(Non-") => Note::AerUncorrected,
+        _ => Note::AerCorrectable,
     }
 }
 
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn reports() {
-        use Note::{AerCorrectable, AerUncorrected};
+        use Note::{AerCorrectable, AerFatal, AerUncorrected};
         let rows: [(&str, Option<&str>, Option<&str>, Note); 15] = [
             (
                 "pcieport 0000:16:01.0: AER: Correctable error message received from 0000:17:00.1",
@@ -150,7 +154,7 @@ mod tests {
                 "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: id=0008",
                 Some("0000:00:01"),
                 Some("pcieport 0000:00:01.0"),
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0000:00:01.0: AER: Uncorrectable (Non-Fatal) error message received from 0000:03:00.0",
@@ -174,31 +178,31 @@ mod tests {
                 "PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
                 None,
                 None,
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0000:16:01.0: DPC: containment event, status:0x1f01 source:0x0000",
                 Some("0000:16:01"),
                 Some("pcieport 0000:16:01.0"),
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0000:17:00.0: DPC: containment event, status:0x1f05, ERR_FATAL received from 0000:18:00.0",
                 Some("0000:18:00"),
                 Some("0000:18:00.0"),
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0001:17:00.0: DPC: containment event, status:0x1f05 source:0x1800",
                 Some("0001:17:00"),
                 Some("pcieport 0001:17:00.0"),
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0000:17:00.0: DPC: containment event, status:0x1f07: RP PIO error detected",
                 Some("0000:17:00"),
                 Some("pcieport 0000:17:00.0"),
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0000:17:00.0: DPC: containment event, status:0x1f27: software trigger detected",
@@ -216,7 +220,7 @@ mod tests {
                 "dpc 0000:00:03.2:pcie008: DPC containment event, status:0x1f01 source:0x0000",
                 Some("0000:00:03"),
                 Some("dpc 0000:00:03.2"),
-                AerUncorrected,
+                AerFatal,
             ),
             (
                 "pcieport 0000:16:01.0: EDR: EDR event received",
@@ -287,7 +291,11 @@ mod tests {
             );
             for event in events {
                 assert_eq!(event.device.as_deref(), Some("0000:3b:00.0"));
-                assert_eq!(event.what, KernelEventKind::Note(Note::AerUncorrected));
+                let note = match severity {
+                    "fatal" => Note::AerFatal,
+                    _ => Note::AerUncorrected,
+                };
+                assert_eq!(event.what, KernelEventKind::Note(note));
                 assert!(
                     event
                         .text

@@ -228,7 +228,7 @@ fn what_lines_mean() {
         ("PCIe Bus Error: severity=Uncorrected (Fata", AerCorrectable),
         (
             "DPC: containment event, status:0x1f01 source:0x0000",
-            AerUncorrected,
+            AerFatal,
         ),
     ] {
         let event = decode_line(&format!("mlx5_core 0000:1a:00.0: {line}"));

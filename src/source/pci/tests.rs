@@ -240,7 +240,11 @@ fn nics_without_an_rdma_device() {
         ("0000:2c:00.0", ("17db", "0501"), "0x020000"),
         ("0000:2d:00.0", ("434e", "0001"), "0x020800"),
     ] {
-        let driver = if id.0 == "15b3" { "mlx5_core" } else { "other" };
+        let driver = match id.0 {
+            "15b3" => "mlx5_core",
+            "14e4" => "bnxt_en",
+            _ => "other",
+        };
         let dir = tree.pci("0000:15:02.0", bdf, id, driver);
         tree.file(&format!("{dir}/class"), class);
     }
