@@ -39,8 +39,10 @@ pub(super) fn causes(
     let missed = tcp || multi;
     let lacking = missed && plugin_lacking(log, context);
     let is_lacking = |root: &Failure| lacking && *root == Failure::PluginMissing;
-    // Another plugin may have looked in vain before NCCL itself found some.
-    let stands = |root: &Failure| *root != Failure::NoDevice || any(|p| p.ib_none || !p.ib_found);
+    // Another plugin may have looked in vain before NCCL itself found some, and it goes on without a device that
+    // it cannot open (`ncclIbInitDevices` in src/transport/net_ib).
+    let refutable = [Failure::NoDevice, Failure::OpenDevice];
+    let stands = |root: &Failure| !refutable.contains(root) || any(|p| p.ib_none || !p.ib_found);
     let fits = |root: &&Failure| missed && seen(root) && stands(root) || is_lacking(root);
     causes.extend(ORDER.roots.iter().filter(fits));
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
