@@ -7,6 +7,7 @@ use crate::source::nccl::Reader;
 
 mod causes;
 mod context;
+mod releases;
 
 pub(super) fn log(lines: &str) -> NcclLog {
     log_within(Limits::FILE, lines)

@@ -71,7 +71,8 @@ pub fn first_word(text: &str) -> &str {
 /// A net, by the name that NCCL or its plugin gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Net {
-    /// Verbs: NCCL's own `IB`, `IBext…` of NVIDIA's RDMA plugin, Google's `gIB`, RCCL's `IB-CAST`.
+    /// Verbs: NCCL's own `IB`, `IBext…` of NVIDIA's RDMA plugin, its `SPCX` for Spectrum-X, Google's `gIB`,
+    /// RCCL's `IB-CAST`.
     Ib,
     /// NCCL's own TCP.
     Socket,
@@ -93,7 +94,7 @@ impl Net {
     /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
         match first_word(name) {
-            "IB" | "gIB" => Net::Ib,
+            "IB" | "gIB" | "SPCX" => Net::Ib,
             "Socket" => Net::Socket,
             "OFI" => Net::Ofi,
             "FastSocket" => Net::FastSocket,

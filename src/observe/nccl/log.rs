@@ -156,12 +156,15 @@ impl NcclLog {
         let printer = self.processes.entry(place).or_default();
         printer.last_line = self.records;
         printer.lines += 1;
+        if printer.is_of_gin(record) {
+            return;
+        }
         printer.apply(&record.event);
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         // GPUDirect is looked up for the NICs of the chosen net (src/graph/topo.cc).
         let of_chosen = matches!(record.event, Event::Gdr { .. });
         let of_verbs = |start: &&str| record.text.starts_with(*start);
-        printer.ib_at_work |= of_chosen && ["NET/IB", "NET/gIB"].iter().any(of_verbs);
+        printer.ib_at_work |= of_chosen && ["NET/IB", "NET/gIB", "NET/SPCX"].iter().any(of_verbs);
         printer.fast_socket |= record.who.location.starts_with("net_fastsocket");
         if record.who.location.contains("tcpx") {
             printer.speaks = Some(Net::Tcpx);
@@ -218,7 +221,9 @@ impl NcclLog {
             Event::PluginNotFound(_) => {
                 self.show(EvidenceKind::Failure(Failure::PluginMissing), text, number);
             }
-            Event::NetFailed(name) if !matches!(name, "IB" | "Socket") => {
+            Event::NetFailed(name)
+                if !matches!(name, "IB" | "Socket") && !self.lacks_verbs(name) =>
+            {
                 self.failure(Failure::PluginInit, text, number);
             }
             Event::ErrorTrace { file } => self.traced(place, record, file, number),

@@ -39,6 +39,8 @@ pub struct Process {
     pub lines: u64,
     /// The net that it chose last.
     pub chosen: Option<Net>,
+    /// The choice was made a moment ago.
+    pub starts_gin: bool,
     /// Whether the process tried the InfiniBand plugin.
     pub ib_tried: bool,
     /// It looked for verbs devices.
