@@ -1,6 +1,8 @@
 //! What led to a verdict, and what to do about it.
 
-use super::{context::JobContext, network::Fallback, span::JobSpan, verdict::NcclVerdict};
+use super::context::JobContext;
+use super::network::{Fallback, all_by_nvlink};
+use super::{span::JobSpan, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
@@ -28,7 +30,7 @@ pub(super) fn causes(
 ) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let seen = |failure: &Failure| log.failures.contains_key(failure);
-    let multi = span.multi != Some(false);
+    let multi = span.multi != Some(false) && all_by_nvlink(log, span, context) != Some(true);
     let tcp = judged.tcp_fallback != Fallback::No
         && (log.channels.net(Net::Socket) > 0 || any(|p| p.net() == Some(Net::Socket)));
     let mut causes = Vec::new();

@@ -6,7 +6,7 @@ use super::span::{JobSpan, group_span};
 use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::{Link, Transport};
-use crate::observe::nccl::group::Group;
+use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
 use crate::settings_macro::words;
@@ -209,16 +209,41 @@ fn nets_between_nodes(
     nets.collect()
 }
 
+/// Whether NVLink joins all ranks of all communicators that may span nodes (MNNVL), so that none uses the net.
+/// `None` if the log does not show it.
+pub(super) fn all_by_nvlink(
+    log: &NcclLog,
+    span: &JobSpan<'_>,
+    context: &JobContext<'_>,
+) -> Option<bool> {
+    let wide = log.groups.iter().filter(|(key, group)| {
+        let within = group_span(**key, group, span.hosts, context) == Some(false);
+        key.nranks > 1 && !group.superseded && !within
+    });
+    let wide: Vec<_> = wide.collect();
+    let whole = |(key, group): &(&GroupKey, &Group)| Some(group.channels.clique? >= key.nranks);
+    let crossed = log.env.get("NCCL_MNNVL_CROSS_CLIQUE");
+    if wide.iter().any(|of| whole(of) == Some(false)) {
+        return crossed.is_none_or(|on| on == "0").then_some(false);
+    }
+    // A split may be of a wider one, and lines of a wider one may be left out.
+    let widest = wide
+        .iter()
+        .max_by_key(|(key, group)| (key.nranks, !group.split))?;
+    let all = wide.iter().all(|of| whole(of) == Some(true));
+    (all && !widest.1.split && !log.folded).then_some(true)
+}
+
 fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
     let configured = configured(log, context);
+    let by_nvlink = all_by_nvlink(log, span, context);
+    let mnnvl = log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl);
     let fallback = match span.multi {
         Some(false) if span.firm || !configured => return NONE,
+        _ if by_nvlink == Some(true) => return (Network::Unknown, Fallback::No),
         _ if configured => Fallback::Configured,
-        // NVLink between nodes (MNNVL) carries data instead of the net.
         Some(true) if perhaps_asked(log, context) => Fallback::Configured,
-        Some(true) if !log.mnnvl && !log.channels.over.contains_key(&Transport::Mnnvl) => {
-            Fallback::Yes
-        }
+        Some(true) if !mnnvl || by_nvlink == Some(false) => Fallback::Yes,
         _ => Fallback::Unknown,
     };
     (Network::Socket, fallback)
@@ -233,7 +258,11 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
             .live()
             .any(|process| process.ib_none || process.ib_refused);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
-    let acted_on = !causes::settings(log, context, false).is_empty();
+    // Nor is NCCL_IB_DISABLE alone, as a plugin may serve the network.
+    let settings = causes::settings(log, context, false);
+    let tcp_left = |process: &Process| process.no_plugin || process.ib_none;
+    let acted_on = (settings.iter())
+        .any(|setting| *setting != Failure::IbDisabled || log.live().any(tcp_left));
     let fallback = match acted_on && configured(log, context) {
         true => Fallback::Configured,
         false if plugin && !log.channels.over.is_empty() => Fallback::No,

@@ -280,6 +280,9 @@ pub enum Event<'a> {
     Connection(Connection<'a>),
     /// `Channel 00/02 :    0   1`: the number of ranks of the ring, printed by rank 0.
     RingOrder(u32),
+    /// `MNNVL 1 cliqueId 7ffe cliqueSize 72 cliqueRank 0`: how many of the communicator's ranks NVLink joins with
+    /// the printing one (2.21+, src/mnnvl.cc).
+    Clique(u32),
     /// `Trees [0] 1/8/-1->0->-1`: the rank of the printing process.
     Trees(u32),
     /// `Connected all rings`, and whether all of them use GPUDirect RDMA, if the line shows it.

@@ -176,3 +176,113 @@ fn a_device_that_cannot_be_opened_among_others() {
         ),
     ]);
 }
+
+/// NVLink joins the ranks of a clique, also between nodes: only other pairs use the net.
+#[test]
+fn nvlink_between_nodes() {
+    let job = |clique: u32, nranks: u32, more: &str| {
+        format!(
+            "NET/IB : No device found. | Using network Socket
+             | ncclCommInitRank comm 0xa rank 3 nranks {nranks} cudaDev 3 nvmlDev 3 busId 1901000 commId 0x5 - Init START
+             | MNNVL busId 0x1901000 fabric UUID 9f8a.1 cliqueId 0x7ffe state 3 healthMask 0x1
+             | MNNVL 1 cliqueId 7ffe cliqueSize {clique} cliqueRank 3 | {more}"
+        )
+    };
+    const NODES: &str = "comm 0xa rank 3 nRanks 72 nNodes 18 localRanks 4 localRank 3 MNNVL 1";
+    const WAY: &str = "Channel 00/0 : 3[3] -> 4[0] via P2P/MNNVL";
+    const OVER_TCP: &str = "Channel 00/0 : 3[3] -> 4[0] [send] via NET/Socket/0";
+    const SPLIT: &str = "ncclCommSplit comm 0xb rank 3 nranks 144 cudaDev 3 nvmlDev 3 busId 1901000 parent 0xa commId 0x6 - Init START";
+    // Before 2.18.3 and in excerpts its communicator is not known yet.
+    let unbound = "NET/IB : No device found. | Using network Socket
+        | MNNVL 1 cliqueId 7ffe cliqueSize 2 cliqueRank 0
+        | comm 0xa rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 1
+        | Channel 00/0 : 0[0] -> 1[0] via P2P/MNNVL
+        | comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 901000 commId 0x5 - Init COMPLETE";
+    let (tcp, no_device) = (Network::Socket, &[NoDevice][..]);
+    check(&[
+        ("all, cut", job(72, 72, ""), No, Network::Unknown, &[]),
+        ("all", job(72, 72, NODES), No, Network::Unknown, &[]),
+        ("all, not bound", unbound.into(), No, Network::Unknown, &[]),
+        ("a part", job(72, 144, WAY), Yes, tcp, no_device),
+        (
+            "a part that reaches others",
+            job(72, 144, "NCCL_MNNVL_CROSS_CLIQUE set by environment to 1."),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+        ("all, and TCP", job(72, 72, OVER_TCP), Yes, tcp, no_device),
+        (
+            "next to a wider one",
+            job(72, 72, SPLIT),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+        (
+            "of a split",
+            job(72, 72, "").replace("commId", "parent 0x9 commId"),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+    ]);
+}
+
+#[test]
+fn verbs_disabled_and_no_more() {
+    const OFF: &str = "NCCL_IB_DISABLE set by environment to 1.";
+    let of = |more: &str| format!("{OFF} | {more}");
+    let (tcp, unknown) = (Network::Socket, Network::Unknown);
+    check(&[
+        ("alone", of("DMA-BUF"), Unknown, unknown, &[]),
+        (
+            "a plugin was loaded",
+            of("NET/Plugin: Loaded net plugin Libfabric (v10)"),
+            Unknown,
+            unknown,
+            &[],
+        ),
+        (
+            "without a plugin",
+            of("NET/Plugin: Could not find: libnccl-net.so"),
+            Configured,
+            unknown,
+            &[IbDisabled],
+        ),
+        (
+            "refused",
+            of("Failed to initialize NET plugin IB"),
+            Configured,
+            unknown,
+            &[IbDisabled],
+        ),
+        (
+            "TCP begins",
+            of("NET/Socket : Using [0]eth0:10.0.0.1<0>"),
+            Configured,
+            tcp,
+            &[IbDisabled],
+        ),
+    ]);
+}
+
+#[test]
+fn reductions_in_switches_are_over_verbs() {
+    for (lines, gdrdma) in [
+        ("CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA", true),
+        ("CollNet 00/0 : 0 [receive] via COLLNET/SHARP/0", false),
+        ("Coll 00 : 0 [send] via COLLNET/SHARP/0/GDRDMA", true),
+        (
+            "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IBext_v8/0
+             | CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA(PCI)",
+            true,
+        ),
+    ] {
+        let got = verdict(&printed(lines));
+        let want = (No, Network::IbOrRoce, Some(gdrdma));
+        assert_eq!((got.tcp_fallback, got.network, got.gdrdma), want, "{lines}");
+    }
+    let tcp = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0 | comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8";
+    assert_eq!(verdict(&printed(tcp)).tcp_fallback, Yes);
+}

@@ -209,11 +209,15 @@ impl Process {
 
     fn connected(&mut self, connection: &Connection<'_>) {
         self.stage = self.stage.max(Stage::Channels);
-        if let Transport::Net(net) = connection.over {
-            self.nets.insert((net, connection.gdr && !net.is_tcp()));
-            // The numbers of GPUs are shorter than bus ids.
-            let same = (connection.devices).is_some_and(|(a, b)| a == b && a.len() > 3);
-            self.joins_hosts |= same && connection.from != connection.to;
-        }
+        let net = match connection.over {
+            Transport::Net(net) => net,
+            // Switches reduce for verbs alone.
+            Transport::CollNet => Net::Ib,
+            _ => return,
+        };
+        self.nets.insert((net, connection.gdr && !net.is_tcp()));
+        // The numbers of GPUs are shorter than bus ids.
+        let same = (connection.devices).is_some_and(|(a, b)| a == b && a.len() > 3);
+        self.joins_hosts |= same && connection.from != connection.to;
     }
 }
