@@ -177,7 +177,7 @@ fn place(left: &str) -> Option<(LinePrefix<'_>, usize)> {
 }
 
 /// Length of what a tool put before a host's name without a blank: `17:`, `rank0.log:`, `[rank0]:`, `rank3/`,
-/// `12:00:01,`, `**`, `....`, a colour that lost its escape byte, a time that ends in Z. Taken for a part of the
+/// `12:00:01,`, `**`, `....`, a colour that lost its escape byte, a time that ends in Z or in its seconds. Taken for a part of the
 /// name it would make hosts of lines. Names have letters, digits, `-` and `_`: NCCL cuts them at the first dot
 /// (`getHostName` in src/misc/utils.cc).
 fn glued(host: &str) -> usize {
@@ -196,9 +196,32 @@ fn glued(host: &str) -> usize {
         (Some(b'\\'), Some(b'n' | b'r' | b't')) => number + 1,
         (Some(b'[' | b';'), Some(b'm')) if number > 0 => number + 1,
         (Some(_), Some(b'Z')) if number > 1 => number + 1,
-        _ => rest.find(|c| !"*.-".contains(c)).unwrap_or_default(),
+        _ => {
+            let time = match ends_in_seconds(before, rest) {
+                true if rest.as_bytes().get(2) == Some(&b'.') => number,
+                true => 2,
+                false => 0,
+            };
+            let name = rest.get(time..).unwrap_or_default();
+            time + name.find(|c| !"*.-".contains(c)).unwrap_or_default()
+        }
     };
     end + more
+}
+
+/// Whether a text ends in `HH:MM:` and the next begins with seconds: NCCL_DEBUG_TIMESTAMP_FORMAT without a blank.
+fn ends_in_seconds(before: &str, rest: &str) -> bool {
+    let start = before.len().checked_sub("HH:MM:".len());
+    let clock = start
+        .and_then(|start| before.get(start..))
+        .unwrap_or_default();
+    let clock = clock.bytes().chain(rest.bytes().take(2));
+    // The highest digits.
+    let fits = |(byte, most): (u8, u8)| match most {
+        b':' => byte == most,
+        _ => byte.is_ascii_digit() && byte <= most,
+    };
+    clock.zip(*b"29:59:69").filter(|of| fits(*of)).count() == "HH:MM:SS".len()
 }
 
 /// Whether a comment mark or an open backtick precedes: what follows is an example.
@@ -395,6 +418,20 @@ mod tests {
                 Some(2),
                 Some(3),
             ),
+            ("07:39:31n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("07:39:31-n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("07:39:31.208n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("07:39:311n:2:3 [0] NCCL INFO m", "1n", Some(2), Some(3)),
+            ("07:39:31n1:2 [0] NCCL INFO m", "n1", Some(2), None),
+            (
+                "2025-01-02_07:39:31n1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("7:39:31n1:2:3 [0] NCCL INFO m", "31n1", Some(2), Some(3)),
+            ("17:39:1n:2:3 [0] NCCL INFO m", "1n", Some(2), Some(3)),
+            ("17:99:31n:2:3 [0] NCCL INFO m", "31n", Some(2), Some(3)),
             ("(7)n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
             ("t=3 msg=n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
             ("3::2:3 [0] NCCL INFO m", "", Some(2), Some(3)),
