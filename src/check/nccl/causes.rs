@@ -118,6 +118,18 @@ fn on_inner_interface(log: &NcclLog) -> bool {
     !log.interfaces.is_empty() && log.interfaces.iter().all(inner)
 }
 
+/// A setting that keeps GPUDirect RDMA to GPUs near the NIC, or from reading a GPU (`ncclTopoCheckGdr` in
+/// src/graph/paths.cc), and its value.
+pub(super) fn gdr_setting(log: &NcclLog) -> Option<(&'static str, &str)> {
+    let settings = ["NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ"].into_iter();
+    let mut set = settings.filter_map(|name| Some((name, log.env.get(name)?.as_str())));
+    set.find(|(name, value)| match *name {
+        "NCCL_NET_GDR_READ" => *value == "0",
+        // The farthest, by its name and by its numbers up to 2.5.
+        _ => !matches!(*value, "SYS" | "4" | "5"),
+    })
+}
+
 /// What each cause means, and what to do: `NAME: TEXT`.
 const REMEDIES: &str = include_str!("remedies.txt");
 
