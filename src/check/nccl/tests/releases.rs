@@ -286,3 +286,139 @@ fn reductions_in_switches_are_over_verbs() {
     let tcp = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0 | comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8";
     assert_eq!(verdict(&printed(tcp)).tcp_fallback, Yes);
 }
+
+/// What the first lines of ranks leave open until NCCL has compared hosts and GPUs.
+#[test]
+fn ranks_that_begin() {
+    let seats = |ranks: std::ops::Range<u32>, nranks: u32, bus: &str, phase: &str| -> String {
+        let seat = |rank: u32| {
+            let bus = if bus.is_empty() {
+                format!("{rank}b000")
+            } else {
+                bus.into()
+            };
+            let head = format!("h:{}:{} [{rank}] NCCL INFO", 100 + rank, 200 + rank);
+            format!(
+                "{head} NET/IB : No device found.\n{head} Using network Socket\n\
+                 {head} comm 0xa{rank} rank {rank} nranks {nranks} cudaDev {rank} busId {bus} commId 0x5 - Init {phase}\n"
+            )
+        };
+        ranks.map(seat).collect()
+    };
+    let ring = |ranks: u32, way: &str| -> String {
+        let hop = |rank: u32| {
+            let head = format!("h:{}:{} [{rank}] NCCL INFO", 100 + rank, 200 + rank);
+            let to = (rank + 1) % ranks;
+            format!("{head} Channel 00/0 : {rank}[{rank}] -> {to}[{to}] via {way}\n")
+        };
+        (0..ranks).map(hop).collect()
+    };
+    let of = |ranks, nranks, bus: &str, phase: &str| seats(0..ranks, nranks, bus, phase);
+    let all = of(20, 20, "", "COMPLETE");
+    for (name, lines, want) in [
+        ("half of a host", of(8, 16, "", "START"), Unknown),
+        ("a host of two", of(8, 16, "", "COMPLETE"), Yes),
+        ("a host of many", of(8, 24, "", "START"), Yes),
+        ("one GPU twice", of(2, 2, "1b000", "START"), Unknown),
+        ("on two hosts", of(2, 2, "1b000", "COMPLETE"), Yes),
+        (
+            "more than 16 GPUs",
+            format!("{all}{}", ring(20, "P2P/IPC")),
+            No,
+        ),
+        ("not joined", format!("{all}{}", ring(18, "P2P/IPC")), Yes),
+        (
+            "over NVLink",
+            format!("{all}{}", ring(20, "P2P/MNNVL")),
+            Unknown,
+        ),
+    ] {
+        let got = verdict(&lines);
+        assert_eq!(got.tcp_fallback, want, "{name}: {got:#?}");
+    }
+}
+
+#[test]
+fn jobs_of_one_node_pasted_together() {
+    let job = |host: &str, id: &str, nodes: u32, split: &str| {
+        let head = format!("{host}:1:9 [0] NCCL INFO");
+        format!(
+            "{head} NET/IB : No device found.\n{head} Using network Socket\n\
+             {head} comm 0xa rank 0 nranks 2 cudaDev 0 busId 1000 {split}commId {id} - Init START\n\
+             {head} comm 0xa rank 0 nRanks 2 nNodes {nodes} localRanks 2 localRank 0 MNNVL 0\n"
+        )
+    };
+    let tests = "#  Rank  0 Group  0 Pid 1 on h1 device  0 [0x21] GPU
+        #  Rank  1 Group  0 Pid 1 on h2 device  0 [0x21] GPU\n";
+    let (first, second) = (job("h1", "0x5", 1, ""), job("h2", "0x6", 1, ""));
+    for (name, lines, want) in [
+        ("of two hosts", format!("{first}{second}"), No),
+        ("of one job", format!("{tests}{first}{second}"), Yes),
+        (
+            "split",
+            format!("{first}{}", job("h2", "0x6", 1, "parent 0x1 ")),
+            Unknown,
+        ),
+        (
+            "with one of two nodes",
+            format!("{first}{}", job("h2", "0x6", 2, "")),
+            Yes,
+        ),
+    ] {
+        let got = verdict(&lines);
+        assert_eq!(got.tcp_fallback, want, "{name}: {got:#?}");
+    }
+}
+
+#[test]
+fn a_setting_that_turns_gpudirect_off_is_named_first() {
+    const SLOW: &str = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0";
+    for (setting, value, named) in [
+        ("NCCL_NET_GDR_LEVEL", "LOC", true),
+        ("NCCL_NET_GDR_LEVEL", "0", true),
+        ("NCCL_NET_GDR_LEVEL", "SYS", false),
+        ("NCCL_NET_GDR_READ", "0.", true),
+        ("NCCL_NET_GDR_READ", "1.", false),
+    ] {
+        let got = verdict(&printed(&format!(
+            "{setting} set by environment to {value} | {SLOW}"
+        )));
+        assert_eq!(got.causes, [GdrDisabled], "{setting}");
+        assert_eq!(
+            got.remedies[0].starts_with(setting),
+            named,
+            "{:?}",
+            got.remedies
+        );
+    }
+}
+
+/// PyTorch quotes the text of NCCL's last warning in a line of its own.
+#[test]
+fn the_last_error_in_the_line_behind() {
+    const SHM: &str = "Error: failed to extend /dev/shm/nccl-x to 33030532 bytes, error: No space left on device (28)";
+    for (lines, want) in [
+        (format!("[rank5]: Last error:\n[rank5]: {SHM}"), &[Shm][..]),
+        (
+            format!("Last error:\nh:1:9 [0] shmutils.cc:72 NCCL WARN {SHM}"),
+            &[Shm],
+        ),
+        (format!("Last error:\n\n{SHM}"), &[]),
+        (format!("[rank5]: Last error: none\n{SHM}"), &[]),
+        ("Last error:\nepoch 3".into(), &[]),
+        (
+            "Last error:\nNET/IB: Got completion from peer h<1> with status=12 opcode=0 hca mlx5_3"
+                .into(),
+            &[IbError],
+        ),
+    ] {
+        let got = verdict(&lines);
+        let known = got.warnings.values().sum::<u64>();
+        assert_eq!(
+            (&got.causes[..], got.tcp_fallback),
+            (want, Unknown),
+            "{lines}"
+        );
+        assert_eq!(known, want.len() as u64, "{lines}");
+    }
+}
