@@ -197,11 +197,7 @@ fn glued(host: &str) -> usize {
         (Some(b'[' | b';'), Some(b'm')) if number > 0 => number + 1,
         (Some(_), Some(b'Z')) if number > 1 => number + 1,
         _ => {
-            let time = match ends_in_seconds(before, rest) {
-                true if rest.as_bytes().get(2) == Some(&b'.') => number,
-                true => 2,
-                false => 0,
-            };
+            let time = end_of_time(before, rest);
             let name = rest.get(time..).unwrap_or_default();
             time + name.find(|c| !"*.-".contains(c)).unwrap_or_default()
         }
@@ -209,19 +205,28 @@ fn glued(host: &str) -> usize {
     end + more
 }
 
-/// Whether a text ends in `HH:MM:` and the next begins with seconds: NCCL_DEBUG_TIMESTAMP_FORMAT without a blank.
-fn ends_in_seconds(before: &str, rest: &str) -> bool {
+/// Length of the end of a time that `rest` begins with, by NCCL_DEBUG_TIMESTAMP_FORMAT without a blank: seconds behind
+/// `HH:MM:`, or all of `%s` or `%Y%m%d%H%M%S`.
+fn end_of_time(before: &str, rest: &str) -> usize {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let start = before.len().checked_sub("HH:MM:".len());
     let clock = start
         .and_then(|start| before.get(start..))
         .unwrap_or_default();
     let clock = clock.bytes().chain(rest.bytes().take(2));
     // The highest digits.
-    let fits = |(byte, most): (u8, u8)| match most {
+    let fits = |(byte, most): &(u8, u8)| match most {
         b':' => byte == most,
         _ => byte.is_ascii_digit() && byte <= most,
     };
-    clock.zip(*b"29:59:69").filter(|of| fits(*of)).count() == "HH:MM:SS".len()
+    let whole = clock.zip(*b"29:59:69").filter(fits).count() == "HH:MM:SS".len();
+    let end = match (whole, digits(rest), rest.as_bytes().first()) {
+        (true, ..) => 2,
+        (_, 10, Some(b'1')) | (_, 14, Some(b'2')) if digits(rest) < rest.len() => digits(rest),
+        _ => return 0,
+    };
+    let fraction = rest.get(end..).and_then(|rest| rest.strip_prefix('.'));
+    end + fraction.map_or(0, |of| 1 + digits(of))
 }
 
 /// Whether a comment mark or an open backtick precedes: what follows is an example.
@@ -425,6 +430,25 @@ mod tests {
             ("07:39:31n1:2 [0] NCCL INFO m", "n1", Some(2), None),
             (
                 "2025-01-02_07:39:31n1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("1735803571n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            (
+                "1735803571:2:3 [0] NCCL INFO m",
+                "1735803571",
+                Some(2),
+                Some(3),
+            ),
+            (
+                "17358035711n:2:3 [0] NCCL INFO m",
+                "17358035711n",
+                Some(2),
+                Some(3),
+            ),
+            (
+                "20250102073931-n1:2:3 [0] NCCL INFO m",
                 "n1",
                 Some(2),
                 Some(3),
