@@ -151,6 +151,13 @@ fn a_device_that_cannot_be_opened_among_others() {
             &[IbError],
         ),
         (
+            "cut",
+            of(&[CLOSED, ERROR]),
+            No,
+            Network::IbOrRoce,
+            &[IbError],
+        ),
+        (
             "no list",
             of(&[CLOSED]),
             Unknown,
