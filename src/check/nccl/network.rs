@@ -64,6 +64,8 @@ pub(super) type Used = (Network, Fallback);
 
 /// The job stays in one node.
 const NONE: Used = (Network::None, Fallback::No);
+/// NVLink joins all ranks.
+const BY_NVLINK: Used = (Network::Unknown, Fallback::No);
 const UNKNOWN: Used = (Network::Unknown, Fallback::Unknown);
 
 pub(super) fn used(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
@@ -185,6 +187,7 @@ fn chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
         (true, None) => tcp_chosen(log, span, context),
         _ if span.multi == Some(false) => NONE,
         (_, Some(net)) => carried(log, &log.channels, net, span, context),
+        (_, None) if all_by_nvlink(log, span, context) == Some(true) => BY_NVLINK,
         (_, None) => nothing_shown(log, context),
     }
 }
@@ -240,7 +243,7 @@ fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Us
     let mnnvl = log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl);
     let fallback = match span.multi {
         Some(false) if span.firm || !configured => return NONE,
-        _ if by_nvlink == Some(true) => return (Network::Unknown, Fallback::No),
+        _ if by_nvlink == Some(true) => return BY_NVLINK,
         _ if configured => Fallback::Configured,
         Some(true) if perhaps_asked(log, context) => Fallback::Configured,
         Some(true) if !mnnvl || by_nvlink == Some(false) => Fallback::Yes,

@@ -209,6 +209,13 @@ fn nvlink_between_nodes() {
     check(&[
         ("all, cut", job(72, 72, ""), No, Network::Unknown, &[]),
         ("all", job(72, 72, NODES), No, Network::Unknown, &[]),
+        (
+            "all, no net",
+            job(72, 72, NODES).replace("Using network Socket", "DMA-BUF"),
+            No,
+            Network::Unknown,
+            &[],
+        ),
         ("all, not bound", unbound.into(), No, Network::Unknown, &[]),
         ("a part", job(72, 144, WAY), Yes, tcp, no_device),
         (
