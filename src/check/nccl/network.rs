@@ -219,7 +219,8 @@ pub(super) fn all_by_nvlink(
     span: &JobSpan<'_>,
     context: &JobContext<'_>,
 ) -> Option<bool> {
-    let wide = log.groups.iter().filter(|(key, group)| {
+    let groups = log.groups.iter().filter(|_| log.mnnvl);
+    let wide = groups.filter(|(key, group)| {
         let within = group_span(**key, group, span.hosts, context) == Some(false);
         key.nranks > 1 && !group.superseded && !within
     });
@@ -261,7 +262,7 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
             .live()
             .any(|process| process.ib_none || process.ib_refused);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
-    // Nor is NCCL_IB_DISABLE alone, as a plugin may serve the network.
+    // NCCL_IB_DISABLE alone shows no network: a plugin may serve it.
     let settings = causes::settings(log, context, false);
     let tcp_left = |process: &Process| process.no_plugin || process.ib_none;
     let acted_on = (settings.iter())

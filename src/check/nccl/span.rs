@@ -207,8 +207,8 @@ pub(super) fn group_span(
     }
     // The node may have lost a GPU since: only more ranks than any host has GPUs prove anything.
     let gpus = context.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
-    let joined = one && group.channels.joins(key.nranks);
-    if key.nranks > gpus && !joined {
+    let joined = || one && group.channels.joins(key.nranks);
+    if key.nranks > gpus && !joined() {
         return Some(true);
     }
     let names = group.hosts().map(|host| hosts.representative(host));
@@ -222,7 +222,7 @@ pub(super) fn group_span(
     // Containers number processes alike: with one bus id twice they may be on two hosts of one name.
     let unclear = torn || key.id != 0 && group.on_one_bus().next().is_some();
     let all_here = !unclear && u32::try_from(group.seats.len()) == Ok(key.nranks);
-    (joined || all_here && !several && !hosts.share_names).then_some(false)
+    (joined() || all_here && !several && !hosts.share_names).then_some(false)
 }
 
 /// Hosts, without duplicates: processes that share a pipe start in the middle of each other's lines, so

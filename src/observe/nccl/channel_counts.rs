@@ -162,7 +162,7 @@ impl ChannelCounts {
         }
     }
 
-    /// A rank is joined to so many by NVLink.
+    /// Records how many ranks one rank reaches by NVLink, itself included.
     pub fn joined_by_nvlink(&mut self, ranks: u32) {
         self.clique = Some(self.clique.map_or(ranks, |known| known.min(ranks)));
     }
@@ -179,10 +179,9 @@ impl ChannelCounts {
         (other.places.iter()).for_each(|(rank, place)| self.place(*rank, *place));
         other.hops.iter().for_each(|hop| self.hop(*hop));
         self.more |= other.more;
-        other
-            .clique
-            .into_iter()
-            .for_each(|ranks| self.joined_by_nvlink(ranks));
+        if let Some(ranks) = other.clique {
+            self.joined_by_nvlink(ranks);
+        }
         if self.rings.is_empty() {
             self.rings.clone_from(&other.rings);
         }
