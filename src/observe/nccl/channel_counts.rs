@@ -182,8 +182,10 @@ impl ChannelCounts {
         if let Some(ranks) = other.clique {
             self.joined_by_nvlink(ranks);
         }
-        if self.rings.is_empty() {
-            self.rings.clone_from(&other.rings);
+        for (channel, ring) in &other.rings {
+            for (from, (printer, to)) in ring.iter().filter_map(|(from, to)| Some((from, (*to)?))) {
+                self.local(*channel, (*from, to), printer);
+            }
         }
     }
 

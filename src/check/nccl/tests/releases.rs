@@ -340,6 +340,11 @@ fn ranks_that_begin() {
             format!("{all}{}", ring(20, "P2P/IPC")),
             No,
         ),
+        (
+            "before their communicator is known",
+            format!("{}{all}", ring(20, "P2P/IPC")),
+            No,
+        ),
         ("not joined", format!("{all}{}", ring(18, "P2P/IPC")), Yes),
         (
             "over NVLink",
