@@ -1,6 +1,8 @@
 //! What led to a verdict, and what to do about it.
 
-use super::{context::JobContext, network::Fallback, span::JobSpan, verdict::NcclVerdict};
+use super::context::JobContext;
+use super::network::{Fallback, all_by_nvlink};
+use super::{span::JobSpan, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
@@ -28,7 +30,7 @@ pub(super) fn causes(
 ) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let seen = |failure: &Failure| log.failures.contains_key(failure);
-    let multi = span.multi != Some(false);
+    let multi = span.multi != Some(false) && all_by_nvlink(log, span, context) != Some(true);
     let tcp = judged.tcp_fallback != Fallback::No
         && (log.channels.net(Net::Socket) > 0 || any(|p| p.net() == Some(Net::Socket)));
     let mut causes = Vec::new();
@@ -39,8 +41,11 @@ pub(super) fn causes(
     let missed = tcp || multi;
     let lacking = missed && plugin_lacking(log, context);
     let is_lacking = |root: &Failure| lacking && *root == Failure::PluginMissing;
-    // Another plugin may have looked in vain before NCCL itself found some.
-    let stands = |root: &Failure| *root != Failure::NoDevice || any(|p| p.ib_none || !p.ib_found);
+    // Another plugin may have looked in vain before NCCL itself found some, and it goes on without a device that
+    // it cannot open (`ncclIbInitDevices` in src/transport/net_ib).
+    let refutable = [Failure::NoDevice, Failure::OpenDevice];
+    let lacks = |p: &Process| p.ib_none || !p.ib_found && !p.ib_at_work;
+    let stands = |root: &Failure| !refutable.contains(root) || log.live().any(lacks);
     let fits = |root: &&Failure| missed && seen(root) && stands(root) || is_lacking(root);
     causes.extend(ORDER.roots.iter().filter(fits));
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
@@ -112,6 +117,18 @@ fn on_inner_interface(log: &NcclLog) -> bool {
     const INNER: [&str; 7] = ["docker", "virbr", "veth", "br-", "cni", "flannel", "lo"];
     let inner = |name: &String| INNER.iter().any(|start| name.starts_with(start));
     !log.interfaces.is_empty() && log.interfaces.iter().all(inner)
+}
+
+/// A setting that keeps GPUDirect RDMA to GPUs near the NIC, or from reading a GPU (`ncclTopoCheckGdr` in
+/// src/graph/paths.cc), and its value.
+pub(super) fn gdr_setting(log: &NcclLog) -> Option<(&'static str, &str)> {
+    let settings = ["NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ"].into_iter();
+    let mut set = settings.filter_map(|name| Some((name, log.env.get(name)?.as_str())));
+    set.find(|(name, value)| match *name {
+        "NCCL_NET_GDR_READ" => *value == "0",
+        // The farthest, by its name and by its numbers up to 2.5.
+        _ => !matches!(*value, "SYS" | "4" | "5"),
+    })
 }
 
 /// What each cause means, and what to do: `NAME: TEXT`.

@@ -6,7 +6,7 @@ use super::span::{JobSpan, group_span};
 use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::{Link, Transport};
-use crate::observe::nccl::group::Group;
+use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
 use crate::settings_macro::words;
@@ -64,6 +64,8 @@ pub(super) type Used = (Network, Fallback);
 
 /// The job stays in one node.
 const NONE: Used = (Network::None, Fallback::No);
+/// NVLink joins all ranks.
+const BY_NVLINK: Used = (Network::Unknown, Fallback::No);
 const UNKNOWN: Used = (Network::Unknown, Fallback::Unknown);
 
 pub(super) fn used(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
@@ -185,6 +187,7 @@ fn chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
         (true, None) => tcp_chosen(log, span, context),
         _ if span.multi == Some(false) => NONE,
         (_, Some(net)) => carried(log, &log.channels, net, span, context),
+        (_, None) if all_by_nvlink(log, span, context) == Some(true) => BY_NVLINK,
         (_, None) => nothing_shown(log, context),
     }
 }
@@ -209,16 +212,42 @@ fn nets_between_nodes(
     nets.collect()
 }
 
+/// Whether NVLink joins all ranks of all communicators that may span nodes (MNNVL), so that none uses the net.
+/// `None` if the log does not show it.
+pub(super) fn all_by_nvlink(
+    log: &NcclLog,
+    span: &JobSpan<'_>,
+    context: &JobContext<'_>,
+) -> Option<bool> {
+    let groups = log.groups.iter().filter(|_| log.mnnvl);
+    let wide = groups.filter(|(key, group)| {
+        let within = group_span(**key, group, span.hosts, context) == Some(false);
+        key.nranks > 1 && !group.superseded && !within
+    });
+    let wide: Vec<_> = wide.collect();
+    let whole = |(key, group): &(&GroupKey, &Group)| Some(group.channels.clique? >= key.nranks);
+    let crossed = log.env.get("NCCL_MNNVL_CROSS_CLIQUE");
+    if wide.iter().any(|of| whole(of) == Some(false)) {
+        return crossed.is_none_or(|on| on == "0").then_some(false);
+    }
+    // A split may be of a wider one, and lines of a wider one may be left out.
+    let widest = wide
+        .iter()
+        .max_by_key(|(key, group)| (key.nranks, !group.split))?;
+    let all = wide.iter().all(|of| whole(of) == Some(true));
+    (all && !widest.1.split && !log.folded).then_some(true)
+}
+
 fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
     let configured = configured(log, context);
+    let by_nvlink = all_by_nvlink(log, span, context);
+    let mnnvl = log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl);
     let fallback = match span.multi {
         Some(false) if span.firm || !configured => return NONE,
+        _ if by_nvlink == Some(true) => return BY_NVLINK,
         _ if configured => Fallback::Configured,
-        // NVLink between nodes (MNNVL) carries data instead of the net.
         Some(true) if perhaps_asked(log, context) => Fallback::Configured,
-        Some(true) if !log.mnnvl && !log.channels.over.contains_key(&Transport::Mnnvl) => {
-            Fallback::Yes
-        }
+        Some(true) if !mnnvl || by_nvlink == Some(false) => Fallback::Yes,
         _ => Fallback::Unknown,
     };
     (Network::Socket, fallback)
@@ -233,7 +262,11 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
             .live()
             .any(|process| process.ib_none || process.ib_refused);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
-    let acted_on = !causes::settings(log, context, false).is_empty();
+    // NCCL_IB_DISABLE alone shows no network: a plugin may serve it.
+    let settings = causes::settings(log, context, false);
+    let tcp_left = |process: &Process| process.no_plugin || process.ib_none;
+    let acted_on = (settings.iter())
+        .any(|setting| *setting != Failure::IbDisabled || log.live().any(tcp_left));
     let fallback = match acted_on && configured(log, context) {
         true => Fallback::Configured,
         false if plugin && !log.channels.over.is_empty() => Fallback::No,

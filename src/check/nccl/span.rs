@@ -72,11 +72,17 @@ fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Opt
     let in_tests = || log.test_ranks.values().map(|(place, _)| place.host);
     // Communicators of one rank send nothing.
     if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
+        let tested_apart = hosts.distinct(in_tests()) > 1;
+        // Each is of a job of its own, as its id and NCCL's count of its nodes show.
+        let counted = |(key, group): (&GroupKey, &Group)| {
+            key.id != 0 && group.nodes.is_some() && !group.split && !tested_apart
+        };
         // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
-        if (spans.is_empty() || one_holds_all(groups().collect(), hosts)) && !log.folded {
+        let joined = || one_holds_all(groups().collect(), hosts) || groups().all(counted);
+        if (spans.is_empty() || joined()) && !log.folded {
             return Some(false);
         }
-        return (!log.test_runs && hosts.distinct(in_tests()) > 1).then_some(true);
+        return (!log.test_runs && tested_apart).then_some(true);
     }
     let highest = log.channels.highest().map(|rank| rank + 1);
     if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
@@ -141,7 +147,8 @@ const USUAL_GPUS: u32 = 8;
 /// Whether the ranks of a communicator in view cannot be those of one host that has them all.
 fn exceeds_one_host(nranks: u32, group: &Group) -> bool {
     // All GPUs of a usual host print, and there are more ranks.
-    let first_host = group.seats.keys().copied().eq(0..USUAL_GPUS) && nranks > USUAL_GPUS;
+    let usual = group.seats.keys().copied().eq(0..USUAL_GPUS) && !group.only_starts();
+    let first_host = usual && nranks > USUAL_GPUS;
     !group.mixed && nranks > 1 && (first_host || ranks_offset_from_gpus(group))
 }
 
@@ -192,7 +199,7 @@ pub(super) fn group_span(
     // Two processes are of two hosts, even if these share a name; so are lines without a process, if the
     // communicator has an id.
     let apart = |(a, b): (HostPid, HostPid)| a != b || key.id != 0 && b.process == u32::MAX;
-    if one && !hosts.share_gpus && group.on_one_bus().any(apart) {
+    if one && !hosts.share_gpus && !group.only_starts() && group.on_one_bus().any(apart) {
         return Some(true);
     }
     if group.channels.shares_devices() || group.channels.crosses() == Some(true) {
@@ -200,7 +207,8 @@ pub(super) fn group_span(
     }
     // The node may have lost a GPU since: only more ranks than any host has GPUs prove anything.
     let gpus = context.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
-    if key.nranks > gpus {
+    let joined = || one && group.channels.joins(key.nranks);
+    if key.nranks > gpus && !joined() {
         return Some(true);
     }
     let names = group.hosts().map(|host| hosts.representative(host));
@@ -214,8 +222,7 @@ pub(super) fn group_span(
     // Containers number processes alike: with one bus id twice they may be on two hosts of one name.
     let unclear = torn || key.id != 0 && group.on_one_bus().next().is_some();
     let all_here = !unclear && u32::try_from(group.seats.len()) == Ok(key.nranks);
-    let joined = one && group.channels.joins(key.nranks);
-    (joined || all_here && !several && !hosts.share_names).then_some(false)
+    (joined() || all_here && !several && !hosts.share_names).then_some(false)
 }
 
 /// Hosts, without duplicates: processes that share a pipe start in the middle of each other's lines, so

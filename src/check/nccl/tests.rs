@@ -7,6 +7,7 @@ use crate::source::nccl::Reader;
 
 mod causes;
 mod context;
+mod releases;
 
 pub(super) fn log(lines: &str) -> NcclLog {
     log_within(Limits::FILE, lines)
@@ -232,8 +233,8 @@ fn what_spans_nodes() {
         (
             "ranks without a host, with GPUs of one address",
             "[0] NCCL INFO NET/OFI Libfabric provider associates MRs with domains
-             [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init START
-             [0] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init START",
+             [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init COMPLETE
+             [0] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init COMPLETE",
             No,
             Network::Ofi,
             Some(true),

@@ -117,7 +117,7 @@ pub(super) fn verdict(
     verdict.causes = causes::causes(log, context, span, &verdict);
     verdict.evidence = evidence(log, &verdict);
     verdict.summary = summary(log, &verdict, hang);
-    verdict.remedies = remedies(&verdict);
+    verdict.remedies = remedies(log, &verdict);
     verdict
 }
 
@@ -248,8 +248,15 @@ fn both(log: &NcclLog) -> bool {
     any(true) && any(false)
 }
 
-fn remedies(verdict: &NcclVerdict) -> Vec<String> {
+fn remedies(log: &NcclLog, verdict: &NcclVerdict) -> Vec<String> {
     let specific = |cause: &&Failure| !matches!(cause, Failure::Other | Failure::Secondary);
     let causes = verdict.causes.iter().filter(specific).take(4);
-    causes.map(|cause| causes::remedy(*cause).into()).collect()
+    let remedy = |cause: &Failure| match (cause, causes::gdr_setting(log)) {
+        (Failure::GdrDisabled, Some((name, value))) => {
+            let rest = causes::remedy(*cause);
+            format!("{name}={value} can turn GPUDirect RDMA off: unset it first. {rest}")
+        }
+        _ => causes::remedy(*cause).into(),
+    };
+    causes.map(remedy).collect()
 }

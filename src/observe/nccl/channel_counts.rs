@@ -53,6 +53,8 @@ pub struct ChannelCounts {
     /// Connections inside the node, by channel and rank: the process that printed it and the next rank.
     /// The first one counts, since trees follow after rings. `None` if processes disagree.
     rings: BTreeMap<u32, Ring>,
+    /// Number of ranks that NVLink joins, also between nodes: the smallest that a rank printed.
+    pub clique: Option<u32>,
     /// The communicator is not known yet.
     pending: bool,
 }
@@ -160,6 +162,11 @@ impl ChannelCounts {
         }
     }
 
+    /// Records how many ranks one rank reaches by NVLink, itself included.
+    pub fn joined_by_nvlink(&mut self, ranks: u32) {
+        self.clique = Some(self.clique.map_or(ranks, |known| known.min(ranks)));
+    }
+
     /// Adds other counts.
     pub fn merge(&mut self, other: &ChannelCounts) {
         (other.over.iter()).for_each(|(over, count)| *self.over.entry(*over).or_default() += count);
@@ -172,8 +179,13 @@ impl ChannelCounts {
         (other.places.iter()).for_each(|(rank, place)| self.place(*rank, *place));
         other.hops.iter().for_each(|hop| self.hop(*hop));
         self.more |= other.more;
-        if self.rings.is_empty() {
-            self.rings.clone_from(&other.rings);
+        if let Some(ranks) = other.clique {
+            self.joined_by_nvlink(ranks);
+        }
+        for (channel, ring) in &other.rings {
+            for (from, (printer, to)) in ring.iter().filter_map(|(from, to)| Some((from, (*to)?))) {
+                self.local(*channel, (*from, to), printer);
+            }
         }
     }
 

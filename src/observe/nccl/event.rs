@@ -71,7 +71,8 @@ pub fn first_word(text: &str) -> &str {
 /// A net, by the name that NCCL or its plugin gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Net {
-    /// Verbs: NCCL's own `IB`, `IBext…` of NVIDIA's RDMA plugin, Google's `gIB`, RCCL's `IB-CAST`.
+    /// Verbs: NCCL's own `IB`, `IBext…` of NVIDIA's RDMA plugin, its `SPCX` for Spectrum-X, Google's `gIB`,
+    /// RCCL's `IB-CAST`.
     Ib,
     /// NCCL's own TCP.
     Socket,
@@ -93,7 +94,7 @@ impl Net {
     /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
         match first_word(name) {
-            "IB" | "gIB" => Net::Ib,
+            "IB" | "gIB" | "SPCX" => Net::Ib,
             "Socket" => Net::Socket,
             "OFI" => Net::Ofi,
             "FastSocket" => Net::FastSocket,
@@ -279,6 +280,9 @@ pub enum Event<'a> {
     Connection(Connection<'a>),
     /// `Channel 00/02 :    0   1`: the number of ranks of the ring, printed by rank 0.
     RingOrder(u32),
+    /// `MNNVL 1 cliqueId 7ffe cliqueSize 72 cliqueRank 0`: how many of the communicator's ranks NVLink joins with
+    /// the printing one (2.21+, src/mnnvl.cc).
+    Clique(u32),
     /// `Trees [0] 1/8/-1->0->-1`: the rank of the printing process.
     Trees(u32),
     /// `Connected all rings`, and whether all of them use GPUDirect RDMA, if the line shows it.

@@ -89,6 +89,13 @@ impl Group {
         seats.filter_map(move |seat| Some((seen.insert(seat.bus?, seat.place)?, seat.place)))
     }
 
+    /// Whether all that is in view are ranks that begin: NCCL does not know yet where the others are, nor whether
+    /// two have one GPU by mistake.
+    pub fn only_starts(&self) -> bool {
+        let begin = self.seats.values().all(|seat| seat.start && !seat.complete);
+        begin && self.nodes.is_none() && self.channels.over.is_empty()
+    }
+
     /// Processes of its ranks.
     pub fn places(&self) -> impl Iterator<Item = HostPid> + '_ {
         self.seats.values().map(|seat| seat.place)

@@ -156,12 +156,15 @@ impl NcclLog {
         let printer = self.processes.entry(place).or_default();
         printer.last_line = self.records;
         printer.lines += 1;
+        if printer.is_of_gin(record) {
+            return;
+        }
         printer.apply(&record.event);
         printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         // GPUDirect is looked up for the NICs of the chosen net (src/graph/topo.cc).
         let of_chosen = matches!(record.event, Event::Gdr { .. });
         let of_verbs = |start: &&str| record.text.starts_with(*start);
-        printer.ib_at_work |= of_chosen && ["NET/IB", "NET/gIB"].iter().any(of_verbs);
+        printer.ib_at_work |= of_chosen && ["NET/IB", "NET/gIB", "NET/SPCX"].iter().any(of_verbs);
         printer.fast_socket |= record.who.location.starts_with("net_fastsocket");
         if record.who.location.contains("tcpx") {
             printer.speaks = Some(Net::Tcpx);
@@ -201,6 +204,12 @@ impl NcclLog {
                 self.ring_ranks = self.ring_ranks.max(Some(ranks));
                 self.rank_printed(0, record, place);
             }
+            Event::Clique(ranks) => {
+                self.mnnvl = true;
+                if let Some(channels) = self.channels_of(place, record.who.tid) {
+                    channels.joined_by_nvlink(ranks);
+                }
+            }
             Event::Trees(rank) => self.rank_printed(rank, record, place),
             Event::Gdr { enabled, no_module } => {
                 self.gdr_on += u64::from(enabled);
@@ -218,7 +227,9 @@ impl NcclLog {
             Event::PluginNotFound(_) => {
                 self.show(EvidenceKind::Failure(Failure::PluginMissing), text, number);
             }
-            Event::NetFailed(name) if !matches!(name, "IB" | "Socket") => {
+            Event::NetFailed(name)
+                if !matches!(name, "IB" | "Socket") && !self.lacks_verbs(name) =>
+            {
                 self.failure(Failure::PluginInit, text, number);
             }
             Event::ErrorTrace { file } => self.traced(place, record, file, number),
@@ -233,7 +244,7 @@ impl NcclLog {
         self.channels.connection(connection, printer);
         self.named_ranks = self.named_ranks.max(connection.nranks);
         let process = self.processes.get_mut(&place);
-        let Some((process, tid)) = process.zip(record.who.tid) else {
+        let Some(process) = process.filter(|_| record.who.tid.is_some()) else {
             return;
         };
         // It still works: who took its rank is of another communicator, which runs at the same time.
@@ -241,12 +252,17 @@ impl NcclLog {
             let own = self.groups.values_mut().filter(|group| group.holds(place));
             own.for_each(|group| group.superseded = false);
         }
-        let channels = match process.thread(tid).and_then(|thread| thread.group) {
+        if let Some(channels) = self.channels_of(place, record.who.tid) {
+            channels.connection(connection, printer);
+        }
+    }
+
+    /// The connections of the communicator that a thread works on.
+    fn channels_of(&mut self, place: HostPid, tid: Option<u32>) -> Option<&mut ChannelCounts> {
+        let (process, tid) = self.processes.get_mut(&place).zip(tid)?;
+        match process.thread(tid).and_then(|thread| thread.group) {
             Some(key) => (self.groups.get_mut(&key)).map(|group| &mut group.channels),
             None => process.pending(tid),
-        };
-        if let Some(channels) = channels {
-            channels.connection(connection, printer);
         }
     }
 

@@ -39,6 +39,8 @@ pub struct Process {
     pub lines: u64,
     /// The net that it chose last.
     pub chosen: Option<Net>,
+    /// It was assigned a network, and has not printed yet that it uses it.
+    pub starts_gin: bool,
     /// Whether the process tried the InfiniBand plugin.
     pub ib_tried: bool,
     /// It looked for verbs devices.

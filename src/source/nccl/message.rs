@@ -6,7 +6,7 @@ mod fault;
 mod network;
 pub(super) mod scan;
 
-pub(super) use fault::ucx;
+pub(super) use fault::{last_error, ucx};
 
 use crate::observe::nccl::event::TestRank;
 use crate::observe::nccl::{Event, Level};

@@ -177,7 +177,7 @@ fn place(left: &str) -> Option<(LinePrefix<'_>, usize)> {
 }
 
 /// Length of what a tool put before a host's name without a blank: `17:`, `rank0.log:`, `[rank0]:`, `rank3/`,
-/// `12:00:01,`, `**`, `....`, a colour that lost its escape byte, a time that ends in Z. Taken for a part of the
+/// `12:00:01,`, `**`, `....`, a colour that lost its escape byte, a time that ends in Z or in its seconds. Taken for a part of the
 /// name it would make hosts of lines. Names have letters, digits, `-` and `_`: NCCL cuts them at the first dot
 /// (`getHostName` in src/misc/utils.cc).
 fn glued(host: &str) -> usize {
@@ -196,9 +196,37 @@ fn glued(host: &str) -> usize {
         (Some(b'\\'), Some(b'n' | b'r' | b't')) => number + 1,
         (Some(b'[' | b';'), Some(b'm')) if number > 0 => number + 1,
         (Some(_), Some(b'Z')) if number > 1 => number + 1,
-        _ => rest.find(|c| !"*.-".contains(c)).unwrap_or_default(),
+        _ => {
+            let time = end_of_time(before, rest);
+            let name = rest.get(time..).unwrap_or_default();
+            time + name.find(|c| !"*.-".contains(c)).unwrap_or_default()
+        }
     };
     end + more
+}
+
+/// Length of the end of a time that `rest` begins with, by NCCL_DEBUG_TIMESTAMP_FORMAT without a blank: seconds behind
+/// `HH:MM:`, or all of `%s` or `%Y%m%d%H%M%S`.
+fn end_of_time(before: &str, rest: &str) -> usize {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let start = before.len().checked_sub("HH:MM:".len());
+    let clock = start
+        .and_then(|start| before.get(start..))
+        .unwrap_or_default();
+    let clock = clock.bytes().chain(rest.bytes().take(2));
+    // The highest digits.
+    let fits = |(byte, most): &(u8, u8)| match most {
+        b':' => byte == most,
+        _ => byte.is_ascii_digit() && byte <= most,
+    };
+    let whole = clock.zip(*b"29:59:69").filter(fits).count() == "HH:MM:SS".len();
+    let end = match (whole, digits(rest), rest.as_bytes().first()) {
+        (true, ..) => 2,
+        (_, 10, Some(b'1')) | (_, 14, Some(b'2')) if digits(rest) < rest.len() => digits(rest),
+        _ => return 0,
+    };
+    let fraction = rest.get(end..).and_then(|rest| rest.strip_prefix('.'));
+    end + fraction.map_or(0, |of| 1 + digits(of))
 }
 
 /// Whether a comment mark or an open backtick precedes: what follows is an example.
@@ -395,6 +423,39 @@ mod tests {
                 Some(2),
                 Some(3),
             ),
+            ("07:39:31n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("07:39:31-n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("07:39:31.208n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            ("07:39:311n:2:3 [0] NCCL INFO m", "1n", Some(2), Some(3)),
+            ("07:39:31n1:2 [0] NCCL INFO m", "n1", Some(2), None),
+            (
+                "2025-01-02_07:39:31n1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("1735803571n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
+            (
+                "1735803571:2:3 [0] NCCL INFO m",
+                "1735803571",
+                Some(2),
+                Some(3),
+            ),
+            (
+                "17358035711n:2:3 [0] NCCL INFO m",
+                "17358035711n",
+                Some(2),
+                Some(3),
+            ),
+            (
+                "20250102073931-n1:2:3 [0] NCCL INFO m",
+                "n1",
+                Some(2),
+                Some(3),
+            ),
+            ("7:39:31n1:2:3 [0] NCCL INFO m", "31n1", Some(2), Some(3)),
+            ("17:39:1n:2:3 [0] NCCL INFO m", "1n", Some(2), Some(3)),
+            ("17:99:31n:2:3 [0] NCCL INFO m", "31n", Some(2), Some(3)),
             ("(7)n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
             ("t=3 msg=n1:2:3 [0] NCCL INFO m", "n1", Some(2), Some(3)),
             ("3::2:3 [0] NCCL INFO m", "", Some(2), Some(3)),

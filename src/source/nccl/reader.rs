@@ -25,6 +25,8 @@ pub struct Reader {
     joined: [Vec<u8>; 2],
     /// A line that ended inside the mark `NCCL INFO`, and its number.
     torn: Option<(Vec<u8>, u64)>,
+    /// The line before announced NCCL's last error.
+    announced: bool,
     /// Number of lines that were longer than the limit.
     cut: u64,
 }
@@ -139,7 +141,7 @@ impl Reader {
     }
 
     fn expecting(&self) -> bool {
-        self.torn.is_some() || self.joined.iter().any(|text| !text.is_empty())
+        self.announced || self.torn.is_some() || self.joined.iter().any(|text| !text.is_empty())
     }
 
     fn line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
@@ -166,6 +168,16 @@ impl Reader {
     }
 
     fn text(&mut self, text: &[u8], log: &mut NcclLog, time: Time<'_>) {
+        let announces = text
+            .trim_ascii_end()
+            .ends_with(anchor::LAST_ERROR.as_bytes());
+        if std::mem::replace(&mut self.announced, announces) {
+            let text = String::from_utf8_lossy(text);
+            let event = message::last_error(&text).filter(|_| find!(&*text, "NCCL ").is_none());
+            if let Some(event) = event {
+                return log.apply_loose(&event, text.trim(), self.lines);
+            }
+        }
         if let Some((mut torn, first)) = self.torn.take() {
             torn.extend_from_slice(text);
             whole_text(&torn, first, log, time);

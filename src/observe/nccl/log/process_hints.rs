@@ -68,6 +68,14 @@ impl NcclLog {
         }
     }
 
+    /// Whether a plugin of verbs found no device, as lines before say: NCCL then calls that a failed start
+    /// (`ncclNetPluginInit` in src/plugin/net.cc).
+    pub(super) fn lacks_verbs(&self, plugin: &str) -> bool {
+        use Failure::{LibibverbsMissing, NoDevice, OpenDevice};
+        let why = [NoDevice, OpenDevice, LibibverbsMissing];
+        Net::of(plugin) == Net::Ib && why.iter().any(|why| self.failures.contains_key(why))
+    }
+
     /// A script or launcher printed a setting.
     pub(super) fn printed(&mut self, name: &str, value: &str, text: &str, number: u64) {
         let name = match name {
@@ -98,12 +106,14 @@ impl NcclLog {
             "NCCL_IB_DISABLE" => {
                 process.ib_disabled |= is_set;
                 process.ib_allowed = word == "0";
-                process.ib_tried = true;
+                process.ib_tried |= !process.starts_gin;
             }
             "NCCL_NET" => process.asks_socket = word.eq_ignore_ascii_case("socket"),
             "NCCL_SHM_DISABLE" => process.shm_off |= is_set,
             // Read where verbs are not disabled, before their devices are listed.
-            "NCCL_IB_HCA" => (process.ib_tried, process.ib_searched) = (true, true),
+            "NCCL_IB_HCA" if !process.starts_gin => {
+                (process.ib_tried, process.ib_searched) = (true, true);
+            }
             "FI_PROVIDER" => process.ofi_asked = true,
             _ => {}
         }
@@ -119,6 +129,27 @@ impl NcclLog {
 }
 
 impl Process {
+    /// Whether a line is of GIN or RMA, which look for verbs and plugins once the network is chosen: from 2.29.7 on
+    /// between `Assigned NET plugin` and `Using network` (`commAlloc` in src/init.cc).
+    pub(super) fn is_of_gin(&mut self, record: &Record<'_>) -> bool {
+        use Failure::{Ifname, LibibverbsMissing, OpenDevice, Other, PluginInit};
+        let text = record.text;
+        match record.event {
+            Event::Using(_) => {
+                self.starts_gin = record.who.pid.is_some() && text.contains("Assigned NET plugin");
+            }
+            Event::Comm(_) | Event::Connection(_) => self.starts_gin = false,
+            _ => {}
+        }
+        self.starts_gin
+            && match record.event {
+                Event::IbNone => true,
+                Event::Failure(LibibverbsMissing | OpenDevice | PluginInit | Ifname) => true,
+                Event::Failure(Other) => text.starts_with("NET/IB"),
+                _ => text.starts_with("NET/OFI "),
+            }
+    }
+
     /// What an event shows about the process that printed it.
     pub(super) fn apply(&mut self, event: &Event<'_>) {
         self.ib_searched |= matches!(event, Event::IbDevices(_) | Event::IbNone);
@@ -178,11 +209,15 @@ impl Process {
 
     fn connected(&mut self, connection: &Connection<'_>) {
         self.stage = self.stage.max(Stage::Channels);
-        if let Transport::Net(net) = connection.over {
-            self.nets.insert((net, connection.gdr && !net.is_tcp()));
-            // The numbers of GPUs are shorter than bus ids.
-            let same = (connection.devices).is_some_and(|(a, b)| a == b && a.len() > 3);
-            self.joins_hosts |= same && connection.from != connection.to;
-        }
+        let net = match connection.over {
+            Transport::Net(net) => net,
+            // Switches reduce for verbs alone.
+            Transport::CollNet => Net::Ib,
+            _ => return,
+        };
+        self.nets.insert((net, connection.gdr && !net.is_tcp()));
+        // The numbers of GPUs are shorter than bus ids.
+        let same = (connection.devices).is_some_and(|(a, b)| a == b && a.len() > 3);
+        self.joins_hosts |= same && connection.from != connection.to;
     }
 }

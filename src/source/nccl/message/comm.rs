@@ -9,6 +9,9 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     if let Some(rest) = text.strip_prefix("Trees ") {
         return trees(rest);
     }
+    if let Some(rest) = text.strip_prefix("MNNVL ") {
+        return after(rest, " cliqueSize ").map(Event::Clique);
+    }
     if text.starts_with("Init timings") {
         return timings(text);
     }

@@ -6,11 +6,11 @@ use crate::observe::nccl::event::{Connection, Side};
 use crate::observe::nccl::{Event, Net, Transport};
 
 /// `Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA`, `Ring 00 : 3 -> 4 via …` (2.3 to
-/// 2.6), or a ring's order `Channel 00/02 :    0   1`.
+/// 2.6), a ring's order `Channel 00/02 :    0   1`, or `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0` (up to 2.8
+/// `Coll 00 : …`).
 pub(super) fn channel(text: &str) -> Option<Event<'_>> {
-    let rest = text
-        .strip_prefix("Channel ")
-        .or_else(|| text.strip_prefix("Ring "))?;
+    let starts = ["Channel ", "Ring ", "CollNet ", "Coll "];
+    let rest = starts.iter().find_map(|start| text.strip_prefix(start))?;
     let mut scan = Scan(rest);
     let channel = scan.number()?;
     // 1 is for send and receive (`connIndex`).
@@ -18,11 +18,11 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
     scan.spaces().tag(":")?;
     let from = scan.spaces().number()?;
     let from_device = device(&mut scan);
-    if scan.spaces().tag("->").is_none() {
-        return ring_order(from, scan.0);
-    }
-    let to = scan.spaces().number()?;
-    let to_device = device(&mut scan);
+    let (to, to_device) = match scan.spaces().tag("->") {
+        Some(()) => (scan.spaces().number()?, device(&mut scan)),
+        None if text.starts_with("Coll") => (from, None),
+        None => return ring_order(from, scan.0),
+    };
     scan.spaces();
     let sends = scan.tag("[send]").map(|()| Side::Send);
     let side = sends.or_else(|| scan.tag("[receive]").map(|()| Side::Receive));
@@ -82,7 +82,8 @@ fn carried(way: &str) -> Option<(Transport, Option<u32>, bool)> {
     ];
     let Some(net) = way.strip_prefix("NET/") else {
         let mut known = LOCAL.iter().filter(|(start, _)| way.starts_with(start));
-        return known.next().map(|(_, over)| (*over, None, false));
+        let gdr = way.contains("/GDRDMA");
+        return known.next().map(|(_, over)| (*over, None, gdr));
     };
     // `IB/0/GDRDMA`, `IBext_v8/1(2)/GDRDMA(PCI)/Shared`, `AWS Libfabric/3/GDRDMA`.
     let (name, rest) = net.split_once('/').unwrap_or((net, ""));

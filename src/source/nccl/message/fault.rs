@@ -93,6 +93,12 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
     Some(Event::Failure(failure))
 }
 
+/// NCCL's last error, as others print it: the text of a warning, if that is known.
+pub(in crate::source::nccl) fn last_error(text: &str) -> Option<Event<'_>> {
+    let failure = row(text).flatten()?;
+    Some(on_device(failure, text))
+}
+
 fn row(text: &str) -> Option<Option<Failure>> {
     let fits = |(words, _): &&Row| words.iter().all(|word| text.contains(word));
     ROWS.iter().find(fits).map(|(_, failure)| *failure)
