@@ -53,15 +53,10 @@ fn are_shown(log: &NcclLog) -> bool {
 }
 
 fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Option<bool> {
-    // Earlier runs show nothing about this one, nor does a line whose number of ranks is torn.
-    let torn = |key: &GroupKey, group: &Group| {
-        let same_id = |other: &GroupKey| other.id == key.id && other != key;
-        let mut others = log.groups.iter().filter(|(other, _)| same_id(other));
-        key.id != 0 && group.seats.len() == 1 && others.any(|(_, other)| other.seats.len() > 2)
-    };
+    // Earlier runs show nothing about this one.
     let groups = || {
         let live = log.groups.iter().filter(|(_, group)| !group.superseded);
-        live.filter(|(key, group)| key.nranks > 1 && !torn(key, group))
+        live.filter(|(key, group)| key.nranks > 1 && !is_torn(log, key, group))
     };
     let span = |(key, group): (&GroupKey, &Group)| group_span(*key, group, hosts, context);
     let spans: Vec<Option<bool>> = groups().map(span).collect();
@@ -73,13 +68,11 @@ fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Opt
     // Communicators of one rank send nothing.
     if are_shown(log) && spans.iter().all(|span| *span == Some(false)) {
         let tested_apart = hosts.distinct(in_tests()) > 1;
-        // Each is of a job of its own, as its id and NCCL's count of its nodes show.
-        let counted = |(key, group): (&GroupKey, &Group)| {
-            key.id != 0 && group.nodes.is_some() && !group.split && !tested_apart
-        };
         // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
-        let joined = || one_holds_all(groups().collect(), hosts) || groups().all(counted);
-        if (spans.is_empty() || joined()) && !log.folded {
+        let alone = spans.is_empty()
+            || one_holds_all(groups().collect(), hosts)
+            || !tested_apart && groups().all(is_own_job);
+        if alone && !log.folded {
             return Some(false);
         }
         return (!log.test_runs && tested_apart).then_some(true);
@@ -115,6 +108,18 @@ fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Opt
     }
     let is_alone = spans.is_empty() && has_whole_ring(log, hosts.printing == 1);
     is_alone.then_some(false)
+}
+
+/// Whether a communicator is of a line whose number of ranks is torn.
+fn is_torn(log: &NcclLog, key: &GroupKey, group: &Group) -> bool {
+    let same_id = |other: &GroupKey| other.id == key.id && other != key;
+    let mut others = log.groups.iter().filter(|(other, _)| same_id(other));
+    key.id != 0 && group.seats.len() == 1 && others.any(|(_, other)| other.seats.len() > 2)
+}
+
+/// Whether a communicator is all of its job, as its id and NCCL's count of its nodes show.
+fn is_own_job((key, group): (&GroupKey, &Group)) -> bool {
+    key.id != 0 && group.nodes.is_some() && !group.split
 }
 
 /// Whether one of the widest communicators was not split from another, and has all hosts of the others.
