@@ -32,9 +32,11 @@ const ETHERNET: u64 = 0x0200;
 const NETWORK: u64 = 0x02;
 const MEMORY: u64 = 0x05;
 
-/// Starts of the ids of NICs that do RDMA for certain: Mellanox, EFA, Pensando, Slingshot. Intel's and
-/// others' Ethernet NICs mostly do not, Broadcom's (14e4) as a rule.
-const RDMA_IDS: &[&str] = &["15b3:", "1d0f:efa", "1dd8:", SLINGSHOT];
+/// Starts of the ids of NICs that do RDMA for certain: Mellanox, EFA, Pensando, Slingshot, Broadcom's BCM575xx and
+/// BCM576xx (bnxt.c). Intel's and others' Ethernet NICs mostly do not, Broadcom's others (14e4) as a rule.
+const RDMA_IDS: &[&str] = &[
+    "15b3:", "1d0f:efa", "1dd8:", "14e4:175", "14e4:176", SLINGSHOT,
+];
 
 /// Drivers whose NICs do RDMA as a rule, once their RDMA module is loaded.
 const RDMA_DRIVERS: &str = "bnxt_en ice ionic hfi1 qede cxgb4 hns3 erdma efa mlx4_core mlx5_core";

@@ -126,8 +126,8 @@ pub(super) fn gdr_setting(log: &NcclLog) -> Option<(&'static str, &str)> {
     let mut set = settings.filter_map(|name| Some((name, log.env.get(name)?.as_str())));
     set.find(|(name, value)| match *name {
         "NCCL_NET_GDR_READ" => *value == "0",
-        // The farthest, by its name and by its numbers up to 2.5.
-        _ => !matches!(*value, "SYS" | "4" | "5"),
+        // Less than the default, by name and by number.
+        _ => matches!(*value, "LOC" | "PIX" | "0" | "1"),
     })
 }
 

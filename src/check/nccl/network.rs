@@ -225,7 +225,11 @@ pub(super) fn all_by_nvlink(
         key.nranks > 1 && !group.superseded && !within
     });
     let wide: Vec<_> = wide.collect();
-    let whole = |(key, group): &(&GroupKey, &Group)| Some(group.channels.clique? >= key.nranks);
+    // Ranks that disagree were torn, or are of several communicators.
+    let whole = |(key, group): &(&GroupKey, &Group)| match group.channels.clique? {
+        (_, most) if most < key.nranks => Some(false),
+        (least, _) => (least >= key.nranks).then_some(true),
+    };
     let crossed = log.env.get("NCCL_MNNVL_CROSS_CLIQUE");
     if wide.iter().any(|of| whole(of) == Some(false)) {
         return crossed.is_none_or(|on| on == "0").then_some(false);
@@ -235,7 +239,13 @@ pub(super) fn all_by_nvlink(
         .iter()
         .max_by_key(|(key, group)| (key.nranks, !group.split))?;
     let all = wide.iter().all(|of| whole(of) == Some(true));
-    (all && !widest.1.split && !log.folded).then_some(true)
+    // `ncclTopoCheckP2p` in src/graph/paths.cc.
+    let is_set = |name: &str, values: &[&str]| {
+        let value = log.env.get(name);
+        value.is_some_and(|value| values.contains(&value.as_str()))
+    };
+    let no_p2p = is_set("NCCL_P2P_DISABLE", &["1"]) || is_set("NCCL_P2P_LEVEL", &["LOC", "0"]);
+    (all && !no_p2p && !widest.1.split && !log.folded).then_some(true)
 }
 
 fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {

@@ -71,7 +71,7 @@ fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Opt
         // A wider one may join them: over hosts that each print their own, before a split, or in lines left out.
         let alone = spans.is_empty()
             || one_holds_all(groups().collect(), hosts)
-            || !tested_apart && groups().all(is_own_job);
+            || !tested_apart && shows_no_wider(log) && groups().all(is_own_job);
         if alone && !log.folded {
             return Some(false);
         }
@@ -115,6 +115,12 @@ fn is_torn(log: &NcclLog, key: &GroupKey, group: &Group) -> bool {
     let same_id = |other: &GroupKey| other.id == key.id && other != key;
     let mut others = log.groups.iter().filter(|(other, _)| same_id(other));
     key.id != 0 && group.seats.len() == 1 && others.any(|(_, other)| other.seats.len() > 2)
+}
+
+/// Whether no connection over a net, no ring and no rank is of a communicator wider than those in view.
+fn shows_no_wider(log: &NcclLog) -> bool {
+    let widest = log.groups.keys().map(|key| key.nranks).max();
+    log.channels.nets().next().is_none() && log.named_ranks.max(log.ring_ranks) <= widest
 }
 
 /// Whether a communicator is all of its job, as its id and NCCL's count of its nodes show.

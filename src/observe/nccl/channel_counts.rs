@@ -53,8 +53,8 @@ pub struct ChannelCounts {
     /// Connections inside the node, by channel and rank: the process that printed it and the next rank.
     /// The first one counts, since trees follow after rings. `None` if processes disagree.
     rings: BTreeMap<u32, Ring>,
-    /// Number of ranks that NVLink joins, also between nodes: the smallest that a rank printed.
-    pub clique: Option<u32>,
+    /// Number of ranks that NVLink joins, also between nodes: the smallest and the largest that a rank printed.
+    pub clique: Option<(u32, u32)>,
     /// The communicator is not known yet.
     pending: bool,
 }
@@ -164,7 +164,8 @@ impl ChannelCounts {
 
     /// Records how many ranks one rank reaches by NVLink, itself included.
     pub fn joined_by_nvlink(&mut self, ranks: u32) {
-        self.clique = Some(self.clique.map_or(ranks, |known| known.min(ranks)));
+        let (least, most) = self.clique.unwrap_or((ranks, ranks));
+        self.clique = Some((least.min(ranks), most.max(ranks)));
     }
 
     /// Adds other counts.
@@ -179,7 +180,7 @@ impl ChannelCounts {
         (other.places.iter()).for_each(|(rank, place)| self.place(*rank, *place));
         other.hops.iter().for_each(|hop| self.hop(*hop));
         self.more |= other.more;
-        if let Some(ranks) = other.clique {
+        for ranks in other.clique.into_iter().flat_map(<[u32; 2]>::from) {
             self.joined_by_nvlink(ranks);
         }
         for (channel, ring) in &other.rings {

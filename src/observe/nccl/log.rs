@@ -228,7 +228,7 @@ impl NcclLog {
                 self.show(EvidenceKind::Failure(Failure::PluginMissing), text, number);
             }
             Event::NetFailed(name)
-                if !matches!(name, "IB" | "Socket") && !self.lacks_verbs(name) =>
+                if !matches!(name, "IB" | "Socket") && !self.lacks_verbs(name, place) =>
             {
                 self.failure(Failure::PluginInit, text, number);
             }

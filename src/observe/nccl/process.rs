@@ -49,6 +49,8 @@ pub struct Process {
     pub ib_found: bool,
     /// It found no verbs device, or could not use verbs at all.
     pub ib_none: bool,
+    /// It said why verbs cannot be used: no device, or none that it can open, or no library.
+    pub ib_lacking: bool,
     /// NCCL 2.28 or later could not start verbs: where no other line says why, they are disabled.
     pub ib_refused: bool,
     /// Lines of verbs at work, such as a failed operation: they are in use.

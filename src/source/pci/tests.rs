@@ -247,6 +247,9 @@ fn nics_without_an_rdma_device() {
         };
         let dir = tree.pci("0000:15:02.0", bdf, id, driver);
         tree.file(&format!("{dir}/class"), class);
+        if id.0 == "14e4" {
+            tree.remove(&format!("{dir}/driver"));
+        }
     }
     tree.link("sys/bus/pci/devices/0000:1e:00.2/physfn", "../0000:1a:00.0");
     // A port of the same card that no driver took.
@@ -271,7 +274,12 @@ fn nics_without_an_rdma_device() {
     let scanned = || scan(&tree.host(), &[rdma]).into_value().unwrap();
     let bare = || scanned().bare;
     let (found, capable) = (bare(), scanned().rdma_capable.into_value().unwrap());
-    for at in ["0000:2a:00.0", "0000:2c:00.0", "0000:2d:00.0"] {
+    for at in [
+        "0000:1b:00.0",
+        "0000:2a:00.0",
+        "0000:2c:00.0",
+        "0000:2d:00.0",
+    ] {
         assert!(capable.contains_key(at), "{at}");
     }
     let told: Vec<&String> = found.keys().collect();

@@ -1,6 +1,7 @@
 //! Communicators of a log: their ranks, and which of them belong to an earlier run.
 
 use super::*;
+use std::cell::LazyCell;
 
 impl NcclLog {
     pub(super) fn comm(
@@ -146,6 +147,12 @@ impl NcclLog {
         let bus = own.and_then(|group| group.seats.get(&rank)?.bus);
         let is_wide = own.is_some_and(|group| group.nodes > Some(1));
         let began_again = self.processes.get(&place).map_or(0, |of| of.began_again);
+        // Few lines need it.
+        let joined = LazyCell::new(|| {
+            let joined = self.groups.iter().filter(|(_, group)| group.holds(place));
+            let joined = joined.map(|(key, group)| (*key, group.places().collect()));
+            joined.collect::<Vec<(GroupKey, BTreeSet<HostPid>)>>()
+        });
         let is_older = |(other, older): &(&GroupKey, &Group)| {
             let (other, resized) = (**other, other.nranks != key.nranks);
             // A communicator of another size is of an earlier run only if the process is not in it, and
@@ -157,9 +164,8 @@ impl NcclLog {
             // Pids are used again: for a rank, the two communicators alone prove nothing.
             let together = |before, by_rank: bool| {
                 let counts = |of: GroupKey| !by_rank || of != key && of != other;
-                let joined = self.groups.iter().filter(|(of, _)| counts(**of));
-                let mut joined = joined.map(|(_, group)| group);
-                joined.any(|group| group.holds(place) && group.holds(before))
+                let mut places = joined.iter().filter(|(of, _)| counts(*of));
+                places.any(|(_, places)| places.contains(&before))
             };
             // A job within the node may share the GPUs with one that spans nodes.
             let by_bus = bus.is_some() && (is_wide || older.nodes == Some(1));

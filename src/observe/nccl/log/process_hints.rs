@@ -68,12 +68,11 @@ impl NcclLog {
         }
     }
 
-    /// Whether a plugin of verbs found no device, as lines before say: NCCL then calls that a failed start
+    /// Whether a plugin of verbs found no device, as the process said before: NCCL then calls that a failed start
     /// (`ncclNetPluginInit` in src/plugin/net.cc).
-    pub(super) fn lacks_verbs(&self, plugin: &str) -> bool {
-        use Failure::{LibibverbsMissing, NoDevice, OpenDevice};
-        let why = [NoDevice, OpenDevice, LibibverbsMissing];
-        Net::of(plugin) == Net::Ib && why.iter().any(|why| self.failures.contains_key(why))
+    pub(super) fn lacks_verbs(&self, plugin: &str, place: HostPid) -> bool {
+        let printer = self.processes.get(&place);
+        Net::of(plugin) == Net::Ib && printer.is_some_and(|printer| printer.ib_lacking)
     }
 
     /// A script or launcher printed a setting.
@@ -139,6 +138,10 @@ impl Process {
                 self.starts_gin = record.who.pid.is_some() && text.contains("Assigned NET plugin");
             }
             Event::Comm(_) | Event::Connection(_) => self.starts_gin = false,
+            // A restart.
+            Event::Version(_) | Event::Bootstrap(_) | Event::NetFailed(_) => {
+                self.starts_gin = false
+            }
             _ => {}
         }
         self.starts_gin
@@ -146,6 +149,7 @@ impl Process {
                 Event::IbNone => true,
                 Event::Failure(LibibverbsMissing | OpenDevice | PluginInit | Ifname) => true,
                 Event::Failure(Other) => text.starts_with("NET/IB"),
+                Event::Failure(_) | Event::DeviceFailure(..) => false,
                 _ => text.starts_with("NET/OFI "),
             }
     }
@@ -179,7 +183,10 @@ impl Process {
                 self.ib_refused = false;
             }
             Event::IbDevice(_) => (self.ib_found, self.ib_tried) = (true, true),
-            Event::IbNone => (self.ib_none, self.ib_tried) = (true, true),
+            Event::IbNone => (self.ib_none, self.ib_tried, self.ib_lacking) = (true, true, true),
+            Event::Failure(Failure::LibibverbsMissing | Failure::OpenDevice) => {
+                self.ib_lacking = true;
+            }
             Event::SocketInterfaces(_) => {
                 // Up to 2.4.7 the bootstrap prints this in every run, before verbs are tried.
                 self.socket_begun |= self.ib_none || self.ib_disabled || self.ib_refused;
@@ -211,8 +218,8 @@ impl Process {
         self.stage = self.stage.max(Stage::Channels);
         let net = match connection.over {
             Transport::Net(net) => net,
-            // Switches reduce for verbs alone.
-            Transport::CollNet => Net::Ib,
+            // Switches reduce for verbs alone, by the net that was chosen.
+            Transport::CollNet if self.chosen.is_none_or(|net| net == Net::Ib) => Net::Ib,
             _ => return,
         };
         self.nets.insert((net, connection.gdr && !net.is_tcp()));

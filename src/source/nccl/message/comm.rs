@@ -10,7 +10,13 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         return trees(rest);
     }
     if let Some(rest) = text.strip_prefix("MNNVL ") {
-        return after(rest, " cliqueSize ").map(Event::Clique);
+        let whole = rest.contains(" cliqueRank ");
+        return after(rest, " cliqueSize ")
+            .filter(|_| whole)
+            .map(Event::Clique);
+    }
+    if let Some(rest) = text.strip_prefix("Cross-clique P2P enabled:") {
+        return after(rest, " nvlDomainSize=").map(Event::Clique);
     }
     if text.starts_with("Init timings") {
         return timings(text);

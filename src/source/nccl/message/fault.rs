@@ -95,7 +95,10 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
 
 /// NCCL's last error, as others print it: the text of a warning, if that is known.
 pub(in crate::source::nccl) fn last_error(text: &str) -> Option<Event<'_>> {
-    let failure = row(text).flatten()?;
+    // A plugin that failed is no error that ends a job.
+    let failure = row(text)
+        .flatten()
+        .filter(|of| *of != Failure::PluginInit)?;
     Some(on_device(failure, text))
 }
 
