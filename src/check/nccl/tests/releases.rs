@@ -58,6 +58,17 @@ fn what_gin_lacks_says_nothing_of_the_network() {
     };
     let (tcp, not_tried) = (Network::Socket, &[IbNotTried][..]);
     check(&[
+        (
+            "begun again",
+            format!(
+                "Assigned NET plugin Socket to comm | NCCL version 2.29.7+cuda13.0
+                 | Bootstrap: Using eth0:10.0.0.1<0> | {}",
+                job("Socket", &refused, "GIN", "DMA-BUF")
+            ),
+            Yes,
+            tcp,
+            &[NoDevice],
+        ),
         ("NCCL_NET=Socket", asked("GIN"), Configured, tcp, not_tried),
         ("no device", asked(NONE), Configured, tcp, not_tried),
         ("no verbs", asked(NO_VERBS), Configured, tcp, not_tried),
@@ -123,6 +134,13 @@ fn a_plugin_of_verbs_that_finds_no_device() {
         ("closed", failed("IBext_v11", CLOSED), Yes, tcp, &[OpenDevice, NoDevice]),
         ("no reason", failed("IBext_v11", "DMA-BUF"), Yes, tcp, &[PluginInit]),
         ("EFA", failed("Libfabric", NONE), Yes, tcp, &[PluginInit, NoDevice]),
+        (
+            "no reason, but on another host",
+            format!("{}\nb:1:9 [0] NCCL INFO {NONE}", failed("IBext_v11", "DMA-BUF")),
+            Yes,
+            tcp,
+            &[PluginInit, NoDevice],
+        ),
         (
             "SPCX at work",
             "NET/Plugin: Loaded net plugin SPCX (v12) | NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE
@@ -227,6 +245,38 @@ fn nvlink_between_nodes() {
         ),
         ("all, and TCP", job(72, 72, OVER_TCP), Yes, tcp, no_device),
         (
+            "torn",
+            job(7, 72, NODES).replace(" cliqueRank 3", ""),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+        (
+            "of another communicator, too",
+            job(72, 72, "MNNVL 1 cliqueId 7ffe cliqueSize 4 cliqueRank 3"),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+        (
+            "a part, of a domain that reaches all",
+            job(
+                4,
+                72,
+                "Cross-clique P2P enabled: nvlDomainSize=72 cliqueSize=4",
+            ),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+        (
+            "all, and P2P is off",
+            job(72, 72, "NCCL_P2P_DISABLE set by environment to 1."),
+            Unknown,
+            tcp,
+            no_device,
+        ),
+        (
             "next to a wider one",
             job(72, 72, SPLIT),
             Unknown,
@@ -297,8 +347,13 @@ fn reductions_in_switches_are_over_verbs() {
         let want = (No, Network::IbOrRoce, Some(gdrdma));
         assert_eq!((got.tcp_fallback, got.network, got.gdrdma), want, "{lines}");
     }
-    let tcp = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0 | comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8";
-    assert_eq!(verdict(&printed(tcp)).tcp_fallback, Yes);
+    let wide = "comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8";
+    let by_line = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0";
+    let chosen = "NET/IB : No device found. | Using network Socket | CollNet 00/0 : 0 [send] via COLLNET/SHARP/0";
+    for tcp in [by_line, chosen] {
+        let got = verdict(&printed(&format!("{tcp} | {wide}")));
+        assert_eq!(got.tcp_fallback, Yes, "{tcp}");
+    }
 }
 
 /// What the first lines of ranks leave open until NCCL has compared hosts and GPUs.
@@ -382,6 +437,18 @@ fn jobs_of_one_node_pasted_together() {
             "with one of two nodes",
             format!("{first}{}", job("h2", "0x6", 2, "")),
             Yes,
+        ),
+        (
+            "with a connection of one that is cut",
+            format!(
+                "{first}{second}h1:1:77 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\n"
+            ),
+            Yes,
+        ),
+        (
+            "with a ring of one that is cut",
+            format!("{first}{second}h1:1:77 [0] NCCL INFO Channel 00/02 :    0   1   2   3\n"),
+            Unknown,
         ),
     ] {
         let got = verdict(&lines);

@@ -219,7 +219,7 @@ impl Process {
         let net = match connection.over {
             Transport::Net(net) => net,
             // Switches reduce for verbs alone, by the net that was chosen.
-            Transport::CollNet if self.chosen.is_none_or(|net| net == Net::Ib) => Net::Ib,
+            Transport::CollNet if self.net().is_none_or(|net| net == Net::Ib) => Net::Ib,
             _ => return,
         };
         self.nets.insert((net, connection.gdr && !net.is_tcp()));
