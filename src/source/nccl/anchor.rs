@@ -11,14 +11,12 @@ pub const VERDICT_SCHEMA: &str = "selvage.dev/nccl-verdict/v1";
 pub const LAST_ERROR: &str = "Last error:";
 
 /// Literals of lines of interest: the mark of NCCL and RCCL (also part of the version line and of
-/// variables that scripts print), nccl-tests' list of ranks, PyTorch's echo of the last error, in its line or
-/// before it, UCX's errors, a sidecar's verdict, what 2.1 says of its network without a mark, and the mark of a line that
-/// CRI split. They are few and their first bytes are rare, so that one pass of the vectorised search
+/// variables that scripts print), nccl-tests' list of ranks, what PyTorch prints before the last error, UCX's
+/// errors, a sidecar's verdict, what 2.1 says of its network without a mark, and the mark of a line that CRI split. They are few and their first bytes are rare, so that one pass of the vectorised search
 /// finds them all.
-const LITERALS: [&str; 9] = [
+const LITERALS: [&str; 8] = [
     "CCL",
     "Pid ",
-    "AF_INET",
     LAST_ERROR,
     "hw_synd ",
     VERDICT_SCHEMA,

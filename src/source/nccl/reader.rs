@@ -3,7 +3,7 @@
 use super::message::scan::{Scan, find};
 use super::{anchor, message, prefix};
 use crate::observe::nccl::event::{Phase, Time};
-use crate::observe::nccl::{Event, Failure, Level, NcclLog, Record};
+use crate::observe::nccl::{Event, Level, NcclLog, Record};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use std::borrow::Cow;
@@ -246,8 +246,7 @@ fn loose(text: &str) -> Option<Event<'_>> {
         let own = bare.starts_with(['N', 'R']) && !is_part;
         own.then(|| message::version(bare)).flatten()
     });
-    // NCCL's last error as PyTorch prints it, which may be the only trace of it.
-    let last_error = || find!(text, "is neither AF_INET").map(|_| Event::Failure(Failure::Ifname));
+    let last_error = || message::last_error(text.split_once(anchor::LAST_ERROR)?.1);
     (version.or_else(|| message::test_rank(text)))
         .or_else(last_error)
         .or_else(|| message::ucx(text))
