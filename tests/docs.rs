@@ -50,7 +50,7 @@ fn the_page_of_settings_is_up_to_date() {
         "# Settings\n\nThe output of `selvage config`. Flags and `--set KEY=VALUE` override environment \
          variables, those override the file (`--config FILE` or `SELVAGE_CONFIG`), and that overrides \
          the defaults. Unknown keys and invalid values are refused, all at once; unknown `SELVAGE_…` \
-         variables only give a warning. `selvage config --effective` prints the settings in force and \
+         variables only give a warning, and an empty one counts as unset where the setting has no empty value. `selvage config --effective` prints the settings in force and \
          where each was written.\n\n```toml\n{settings}```\n"
     );
     generated("docs/config.md", &page);
