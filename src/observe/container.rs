@@ -1,8 +1,6 @@
 //! Facts about the fabric as an unprivileged training container sees it.
 
-use super::gpudirect::GpuDirectFacts;
-use super::rdma::{Gid, GidTable, LinkLayer, PortState, RdmaDevice};
-use super::reading::Reading;
+use super::{Gid, GidTable, GpuDirectFacts, LinkLayer, PortState, RdmaDevice, Reading};
 use crate::units::BitsPerSec;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Counters of one RDMA port, with widths known.
 
-use super::reading::Reading;
+use super::Reading;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,7 @@
 //! What is remembered of the RDMA devices themselves, so that what a device *is* can be told while
 //! it is down, renamed, reset or gone: a fault must not change it.
 
-use super::netdev::NetdevFacts;
-use super::pci::Distance;
-use super::rdma::{LinkLayer, RdmaDevice};
-use super::reading::Reading;
-use super::snapshot::Snapshot;
+use super::{Distance, LinkLayer, NetdevFacts, RdmaDevice, Reading, Snapshot};
 use crate::units::{DeviceKey, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! The GPUDirect RDMA and GPUDirect Storage path: drivers and modules present on the node.
 
-use super::reading::Reading;
+use super::Reading;
 use crate::units::Bdf;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -9,19 +9,14 @@ mod statistics;
 pub use counted::Tracks;
 pub use memory::{KeptLink, Memory};
 
-use super::dot1x::Dot1xFacts;
 use super::fabric::{self, SeenFabric};
-use super::gpudirect::GpuDirectFacts;
-use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
-use super::lldp::Neighbor;
-use super::pci::{BareNic, PciFacts, gives_away};
-use super::rdma::{PortState, RdmaDevice, RdmaPort};
-use super::reading::Stamped;
 use super::remembered::Remembered;
-use super::snapshot::Snapshot;
 pub use super::totals::Totals;
-use super::track::Track;
+use super::{
+    BareNic, Dot1xFacts, GpuDirectFacts, KernelEvent, Neighbor, PciFacts, PortState, RdmaDevice,
+    RdmaPort, Snapshot, Stamped, Track, gives_away,
+};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

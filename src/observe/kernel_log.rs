@@ -3,10 +3,8 @@
 
 pub use super::kernel::Note;
 
-use super::kernel::{
-    KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail,
-};
 use super::totals::Totals;
+use super::{KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};

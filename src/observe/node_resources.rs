@@ -1,6 +1,6 @@
 //! What the Node object promises to pods, and what kind of machine it calls itself.
 
-use super::pod::is_gpu_resource;
+use super::is_gpu_resource;
 use std::collections::BTreeMap;
 
 /// The Node as the API server has it, as far as promises go.

@@ -1,6 +1,6 @@
 //! RDMA devices, their ports, GID tables.
 
-use super::reading::{Fault, Reading};
+use super::{Fault, Reading};
 use crate::settings_macro::words;
 use crate::units::{Bdf, BitsPerSec, DeviceKey, PortKey};
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,9 @@
 //! One instant of the node.
 
-use super::counters::PortCounters;
-use super::dot1x::Dot1xFacts;
-use super::gpudirect::GpuDirectFacts;
-use super::lldp::{Advertisement, Neighbor};
-use super::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
-use super::pci::PciFacts;
-use super::rdma::{GidTable, LinkFacts, RdmaDevice};
-use super::reading::{Fault, Reading, Stamped};
-use super::vf::VfLinks;
+use super::{
+    Advertisement, DcbFacts, Dot1xFacts, EthtoolFacts, Fault, GidTable, GpuDirectFacts, LinkFacts,
+    Neighbor, NetdevFacts, PciFacts, PortCounters, RdmaDevice, Reading, Stamped, VfLinks,
+};
 use crate::units::{Millis, PortKey};
 use std::collections::BTreeMap;
 use std::ops::Bound;

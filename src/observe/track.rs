@@ -1,6 +1,6 @@
 //! One counter over time.
 
-use super::counters::CounterKind;
+use super::CounterKind;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
