@@ -45,7 +45,7 @@ pub(super) fn causes(
     // it cannot open (`ncclIbInitDevices` in src/transport/net_ib).
     let refutable = [Failure::NoDevice, Failure::OpenDevice];
     let lacks = |p: &Process| p.ib_none || !p.ib_found && !p.ib_at_work;
-    let stands = |root: &Failure| !refutable.contains(root) || log.live().any(lacks);
+    let stands = |root: &Failure| !refutable.contains(root) || any(lacks);
     let fits = |root: &&Failure| missed && seen(root) && stands(root) || is_lacking(root);
     causes.extend(ORDER.roots.iter().filter(fits));
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {

@@ -138,9 +138,9 @@ impl Process {
                 self.starts_gin = record.who.pid.is_some() && text.contains("Assigned NET plugin");
             }
             Event::Comm(_) | Event::Connection(_) => self.starts_gin = false,
-            // A restart.
+            // NCCL prints none of these while GIN starts: the process began again.
             Event::Version(_) | Event::Bootstrap(_) | Event::NetFailed(_) => {
-                self.starts_gin = false
+                self.starts_gin = false;
             }
             _ => {}
         }

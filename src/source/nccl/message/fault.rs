@@ -95,7 +95,7 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
 
 /// NCCL's last error, as others print it: the text of a warning, if that is known.
 pub(in crate::source::nccl) fn last_error(text: &str) -> Option<Event<'_>> {
-    // A plugin that failed is no error that ends a job.
+    // A plugin that failed ends no job, so that it is not the last error.
     let failure = row(text)
         .flatten()
         .filter(|of| *of != Failure::PluginInit)?;
