@@ -47,14 +47,21 @@ impl Clock {
 /// Unix time of the process's start, in seconds; `main` asks first.
 pub static STARTED: LazyLock<f64> = LazyLock::new(|| jiff::Timestamp::now().as_second() as f64);
 
+/// Number of this process's open files: the size of their directory since Linux 6.2 (fs/proc/fd.c), which
+/// takes a hundredth of the time that listing hundreds of them does.
+#[expect(clippy::disallowed_methods, reason = "this process's, not the host's")]
+fn open_files() -> Option<u64> {
+    let directory = "/proc/self/fd";
+    let size = std::fs::metadata(directory).ok()?.len();
+    let count = || Some(std::fs::read_dir(directory).ok()?.count() as u64);
+    Some(size).filter(|size| *size > 0).or_else(count)
+}
+
 /// This process's use of the machine.
 #[expect(clippy::disallowed_methods, reason = "this process's, not the host's")]
 pub fn process_stats() -> AgentStats {
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
-    let open = std::fs::read_dir("/proc/self/fd")
-        .ok()
-        .map(|all| all.count() as f64);
     let most = getrlimit(Resource::RLIMIT_NOFILE).ok();
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
@@ -67,11 +74,25 @@ pub fn process_stats() -> AgentStats {
         process: vec![
             ("process_cpu_seconds_total", cpu),
             ("process_max_fds", most.map(|(most, _)| most as f64)),
-            ("process_open_fds", open),
+            ("process_open_fds", open_files().map(|open| open as f64)),
             ("process_resident_memory_bytes", memory(1)),
             ("process_start_time_seconds", Some(*STARTED)),
             ("process_virtual_memory_bytes", memory(0)),
         ],
         ..AgentStats::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_files_are_counted() {
+        let held: Vec<_> = (0..50).map(|_| std::io::pipe().unwrap()).collect();
+        let open = open_files().unwrap();
+        let (most, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert!((100..=most).contains(&open), "{open} of {most}");
+        drop(held);
     }
 }
