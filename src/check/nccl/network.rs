@@ -96,11 +96,15 @@ fn by_widest(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Opt
         let used = group.channels.nets().next().is_some();
         used && !group.superseded
     });
-    let (key, group) = with_net.max_by_key(|(key, group)| (key.nranks, group.last_line))?;
-    let mut nets = group.channels.nets();
-    let (Some((net, _)), None) = (nets.next(), nets.next()) else {
+    let widest = with_net.clone().map(|(key, _)| key.nranks).max()?;
+    let with_net = || with_net.clone().filter(|(key, _)| key.nranks == widest);
+    let mut nets = with_net().flat_map(|(_, group)| group.channels.nets());
+    let (net, _) = nets.next()?;
+    // Nothing shows which of the widest ones serves the job.
+    if nets.any(|(other, _)| other != net) {
         return None;
-    };
+    }
+    let (key, group) = with_net().max_by_key(|(_, group)| group.last_line)?;
     let multi = group_span(*key, group, span.hosts, context);
     let span = JobSpan {
         hosts: span.hosts,

@@ -1054,6 +1054,16 @@ fn runs_and_communicators_of_one_log() {
             No,
         ),
         (
+            "next to a pair of ranks over TCP",
+            format!("{whole}{}", rank(300, 0, 2, 2, 8, "Socket")),
+            No,
+        ),
+        (
+            "of one size, both at work",
+            format!("{trainer}{}{over}", rank(300, 0, 16, 2, 6, "IB")),
+            Unknown,
+        ),
+        (
             "a rank that no communicator has",
             format!("{}{over}{back}", rank(100, 0, 1, 1, 7, "Socket")),
             Yes,

@@ -145,7 +145,8 @@ impl NcclLog {
     fn supersede(&mut self, key: GroupKey, rank: u32, place: HostPid) {
         let own = self.groups.get(&key);
         let bus = own.and_then(|group| group.seats.get(&rank)?.bus);
-        let is_wide = own.is_some_and(|group| group.nodes > Some(1));
+        let nodes = own.and_then(|group| group.nodes);
+        let (is_wide, shape) = (nodes > Some(1), ranks_of_a_node(key, nodes));
         let began_again = self.processes.get(&place).map_or(0, |of| of.began_again);
         // Few lines need it.
         let joined = LazyCell::new(|| {
@@ -155,9 +156,12 @@ impl NcclLog {
         });
         let is_older = |(other, older): &(&GroupKey, &Group)| {
             let (other, resized) = (**other, other.nranks != key.nranks);
-            // A communicator of another size is of an earlier run only if the process is not in it, and
-            // those of one rank say nothing about others.
-            let apart = resized && (other.nranks < 2 || key.nranks < 2 || older.holds(place));
+            // A communicator of another size is of an earlier run only if the process is not in it; a wider
+            // one only if its nodes have as many ranks each. Those of one rank say nothing about others.
+            let alone = other.nranks < 2 || key.nranks < 2;
+            let reshaped = older.nodes.is_some() && ranks_of_a_node(other, older.nodes) != shape;
+            let narrower = key.nranks < other.nranks;
+            let apart = resized && (alone || older.holds(place) || narrower && reshaped);
             if other == key || older.superseded || apart {
                 return false;
             }
@@ -280,6 +284,11 @@ impl NcclLog {
 fn by_prefix(record: &Record<'_>) -> Option<u32> {
     let device = record.who.device.filter(|number| *number > 0);
     device.filter(|_| !record.text.contains(" cudaDev "))
+}
+
+/// How many ranks each node of a communicator has.
+fn ranks_of_a_node(key: GroupKey, nodes: Option<u32>) -> Option<f64> {
+    Some(f64::from(key.nranks) / f64::from(nodes?))
 }
 
 /// Marks these processes as stale, except those that began again after `last_line`. Returns how many were
