@@ -10,11 +10,17 @@ check!(nic_kernel, run);
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
 /// The firmware's word that it failed.
-const FAILED: &[Note] = &[Note::HeartbeatLost, Note::DeviceError, Note::RecoveryFailed];
+const FAILED: &[Note] = &[
+    Note::HeartbeatLost,
+    Note::CommandsStalled,
+    Note::DeviceError,
+    Note::RecoveryFailed,
+];
 /// What no recovery that goes on excuses.
 const ENDS_RECOVERY: &[Note] = &[
     Note::FatalSensor,
     Note::HeartbeatLost,
+    Note::CommandsStalled,
     Note::DeviceError,
     Note::Driver,
 ];
@@ -108,9 +114,14 @@ fn recovery_began(context: &Context<'_>, log: &DeviceLog) -> Option<Millis> {
     began
 }
 
-/// The last of these that was said of a device.
+/// The last of these that was said of a device. Drivers say first that they start one: that does not count
+/// where they failed to.
 fn latest<'a>(log: &'a DeviceLog, notes: &[Note]) -> Option<&'a Seen> {
-    let said = notes.iter().filter_map(|note| log.notes.get(note));
+    let not_started = log.notes.get(&Note::Driver).map(|seen| seen.last);
+    let said = notes.iter().filter_map(|note| {
+        let seen = log.notes.get(note)?;
+        Some(seen).filter(|seen| *note != Note::Loaded || not_started < Some(seen.last))
+    });
     said.max_by_key(|seen| seen.last)
 }
 
@@ -122,7 +133,20 @@ fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
 /// What a NIC's driver said last of its firmware that failed, and has not recovered or brought a link up since.
 pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
     let failed = log.notes.iter().filter(|(note, _)| note.is_grave());
-    let failed = failed.map(|(_, seen)| seen).max_by_key(|seen| seen.last)?;
+    let failed = failed.max_by_key(|(_, seen)| seen.last);
+    let worked = match failed? {
+        (Note::CommandsStalled, _) => last_of(log, OVER),
+        _ => worked_at(log),
+    };
+    failed
+        .map(|(_, seen)| seen)
+        .filter(|seen| Some(seen.last) > worked)
+}
+
+/// What the kernel said of a NIC's driver that failed to start it, and has not started it since.
+pub(super) fn start_failure_at<'a>(context: &Context<'a>, address: &str) -> Option<&'a Seen> {
+    let log = context.history.kernel.devices.get(address)?;
+    let failed = log.notes.get(&Note::Driver)?;
     Some(failed).filter(|failed| Some(failed.last) > worked_at(log))
 }
 
@@ -215,8 +239,9 @@ fn judge(
     if !applies {
         return None;
     }
-    // What makes a NIC unfit stands as long as its port is not up again.
-    let unfit = ReasonDoc::of(reason).status == Status::Failing && !nic.active;
+    // What makes a NIC unfit stands as long as its port is not up again, or longer where links go on.
+    let stalled = log.notes.get(&Note::CommandsStalled) == Some(said);
+    let unfit = ReasonDoc::of(reason).status == Status::Failing && (!nic.active || stalled);
     if !unfit && ago > policy.stands_for.0 {
         return None;
     }

@@ -82,6 +82,8 @@ pub enum Note {
     ModuleFault,
     /// The firmware's heartbeat stopped.
     HeartbeatLost,
+    /// No command of RDMA is answered any more, until the driver is loaded again; links go on.
+    CommandsStalled,
     /// A fatal sensor tripped.
     FatalSensor,
     /// The firmware reports a syndrome.
@@ -159,7 +161,11 @@ impl Note {
     pub fn is_grave(self) -> bool {
         matches!(
             self,
-            Self::FatalSensor | Self::HeartbeatLost | Self::DeviceError | Self::RecoveryFailed
+            Self::FatalSensor
+                | Self::HeartbeatLost
+                | Self::CommandsStalled
+                | Self::DeviceError
+                | Self::RecoveryFailed
         )
     }
 

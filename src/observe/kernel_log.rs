@@ -256,7 +256,8 @@ impl KernelLog {
         let seen = device.notes.entry(note).or_default();
         seen.push(when, &event.text);
         // Of a reset that went well, bnxt_en says nothing but that the link is up again.
-        let has_failed = device.notes.keys().any(|note| note.is_grave());
+        let ends = |note: &Note| note.is_grave() && *note != Note::CommandsStalled;
+        let has_failed = device.notes.keys().any(ends);
         if note == Note::LinkUp && has_failed && event.text.starts_with("bnxt_en ") {
             let recovered = device.notes.entry(Note::Recovered).or_default();
             recovered.push(when, &event.text);

@@ -127,7 +127,20 @@ fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() 
             None,
             "{want}"
         );
+        // A start that was not followed by another one shows no recovery.
+        let again = [Note::HeartbeatLost, Note::Loaded];
+        assert_eq!(fails(&again), None, "{want}");
+        let in_vain = [&again[..], &[Note::Driver]].concat();
+        assert_eq!(fails(&in_vain), Some(true), "{want}");
     }
+    // By the kernel, the driver could not start it.
+    let fails = |notes| {
+        forgotten(true, notes)
+            .iter()
+            .any(|one| one.contains("Failing"))
+    };
+    assert!(fails(&[Note::Driver]));
+    assert!(!fails(&[Note::Driver, Note::LinkUp]));
 }
 
 #[test]

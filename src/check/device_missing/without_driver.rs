@@ -1,7 +1,7 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
-use crate::check::nic_kernel::failure_at;
+use crate::check::nic_kernel::{failure_at, start_failure_at};
 use crate::check::profile::Profile;
 use crate::check::roles::pcie_affinity::{is_near, least};
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
@@ -73,19 +73,21 @@ fn without_driver(
     let place = gpu.map_or(String::new(), place);
     let off_bus = nic.config_dead == Reading::Value(true);
     let failure = failure_at(context, address);
+    let not_started = || start_failure_at(context, address).filter(|_| nic.driver.is_none());
+    let said = failure.or_else(not_started);
     let why = match &nic.driver {
         _ if nic.is_of_slingshot() => "selvage does not read Slingshot".to_string(),
         _ if off_bus => "it fell off the bus".to_string(),
-        _ if let Some(said) = failure => said.text.clone(),
+        _ if let Some(said) = said => said.text.clone(),
         _ if nic.unseen => "/sys/class/infiniband does not list it".to_string(),
         None => "no driver is bound to it".to_string(),
         Some(driver) => format!("its driver {driver} created none"),
     };
-    // What the bus or the firmware proved outlives its driver. With no rail up it is unknown what is lost.
+    // What the bus, the firmware or a failed start proved outlives its driver. With no rail up it is unknown what is lost.
     // Where the machine has rails for certain, none is there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
-    let proven = off_bus || failure.is_some();
+    let proven = off_bus || said.is_some();
     let unclear = nic.is_unidentified() || nic.unseen;
     let unknown = nic.is_of_slingshot() || (unclear && !proven);
     let (status, raise_after) = match (unknown, any_up, certain) {

@@ -74,6 +74,30 @@ fn taken_back_or_passed() {
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
     node.set_state(0, PortState::Down, PhysState::Disabled);
     assert_eq!(node.run(&CHECK).len(), 1);
+
+    let mut node = Node::infiniband();
+    node.history
+        .push_event(node.now, false, &said(CommandsStalled));
+    node.tick(3600);
+    assert_eq!(node.run(&CHECK).len(), 1, "whatever the port's state says");
+}
+
+#[test]
+fn a_start_that_fails_ends_nothing() {
+    use Note::*;
+    for (notes, want) in [
+        (&[FatalSensor, Loaded][..], 0),
+        (&[FatalSensor, Loaded, Driver], 1),
+        (&[FatalSensor, Driver, Loaded], 0),
+        (&[FatalSensor, Loaded, Driver, Recovered], 0),
+    ] {
+        let mut node = Node::infiniband();
+        for note in notes {
+            node.tick(1);
+            node.history.push_event(node.now, false, &said(*note));
+        }
+        assert_eq!(node.run(&CHECK).len(), want, "{notes:?}");
+    }
 }
 
 #[test]
@@ -88,6 +112,9 @@ fn bnxt_is_well_once_its_link_is_up_again_after_a_reset() {
         (vec![bnxt(FatalSensor)], 1),
         (vec![bnxt(LinkUp), bnxt(FatalSensor)], 1),
         (vec![bnxt(FatalSensor), bnxt(LinkUp)], 0),
+        // The link goes on where RDMA's commands are not answered.
+        (vec![bnxt(CommandsStalled), bnxt(LinkUp)], 1),
+        (vec![bnxt(CommandsStalled), bnxt(Loaded)], 0),
         // Another driver's link says nothing of its firmware.
         (vec![said(FatalSensor), said(LinkUp)], 1),
     ] {

@@ -55,7 +55,10 @@ pub fn relief(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let origin = origin(line)?;
     let address = origin.address.as_deref();
     let loaded = PHRASES.loaded.get(origin.driver);
-    let says = |phrases: &Vec<String>| says_any(&origin.rest.to_ascii_lowercase(), phrases);
+    // A dead device answers every read with ones.
+    let is_alive = !origin.rest.contains(": 65535.65535.");
+    let says =
+        |phrases: &Vec<String>| is_alive && says_any(&origin.rest.to_ascii_lowercase(), phrases);
     let note = match origin.driver {
         _ if loaded.is_some_and(says) => Note::Loaded,
         "amdgpu" if is_reset(origin.rest) => Note::Loaded,
