@@ -58,6 +58,8 @@ pub(super) fn causes(
     if by_tcp && causes.is_empty() && !seen(&Failure::Ifname) {
         causes.push(match any(|p| p.ib_none) {
             true => Failure::NoDevice,
+            // With NCCL_NET=Socket they would not have been tried (`ncclNetInit` in src/plugin/net.cc).
+            false if any(|p| p.ib_refused && !p.env_shown) => Failure::IbDisabled,
             false => Failure::IbNotTried,
         });
     }

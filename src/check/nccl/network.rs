@@ -167,7 +167,8 @@ fn perhaps_asked(log: &NcclLog, context: &JobContext<'_>) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let minor = |version: &String| version.split('.').nth(1)?.parse::<u32>().ok();
-    let minor = log.version.as_ref().and_then(minor);
+    let refused = any(|p| p.ib_refused).then_some(28);
+    let minor = log.version.as_ref().and_then(minor).max(refused);
     let has_rank_0 = any(|p| p.ranks.is_empty() || p.ranks.iter().any(|(_, rank)| *rank == 0));
     let lines_lack = match minor {
         Some(28..) => false,

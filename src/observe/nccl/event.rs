@@ -90,6 +90,9 @@ pub enum Net {
     Other,
 }
 
+/// What the verbs plugin of HPC-X calls its net, since 2.27 of NCCL.
+pub const HPCX: &str = "NCCL RDMA Plugin";
+
 impl Net {
     /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
@@ -100,6 +103,7 @@ impl Net {
             "FastSocket" => Net::FastSocket,
             // IBext_v8, IB-CAST, IB-ROCM.
             _ if name.starts_with("IBext") || name.starts_with("IB-") => Net::Ib,
+            _ if name.starts_with(HPCX) => Net::Ib,
             _ if name.contains("Libfabric") => Net::Ofi,
             _ if name.starts_with("FasTrak") => Net::FasTrak,
             _ if name.starts_with("GPUDirectTCPX") => Net::Tcpx,

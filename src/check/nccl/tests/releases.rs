@@ -106,7 +106,14 @@ fn what_gin_lacks_says_nothing_of_the_network() {
         ),
         (
             "libfabric failed before the choice",
-            job("Socket", &format!("{GDRCOPY} | {TCP}"), NONE, "DMA-BUF"),
+            job(
+                "Socket",
+                &format!(
+                    "nccl_net_ofi_create_plugin:335 NCCL WARN NET/OFI aws-ofi-nccl initialization failed | {TCP}"
+                ),
+                NONE,
+                "DMA-BUF",
+            ),
             Yes,
             tcp,
             &[PluginInit],
@@ -507,4 +514,70 @@ fn the_last_error_in_the_line_behind() {
         );
         assert_eq!(known, want.len() as u64, "{lines}");
     }
+}
+
+#[test]
+fn plugins_by_what_they_print() {
+    let job = |head: &str, net: &str| {
+        format!(
+            "{head} | comm 0xa rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0
+             | Channel 00/0 : 0[0] -> 1[0] [send] via NET/{net}"
+        )
+    };
+    let refused = |before: &str| {
+        let head = format!(
+            "{before} | Failed to initialize NET plugin IB | NET/Socket : Using [0]eth0:10.0.0.1<0>
+             | Initialized NET plugin Socket | Using network Socket"
+        );
+        job(&head, "Socket/0")
+    };
+    let hpcx = "NET/Plugin: Loaded net plugin NCCL RDMA Plugin v9 (v9) | P2P plugin v9 IBext_v9
+        | NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0> | Using network NCCL RDMA Plugin v9";
+    let gin = "Using network Libfabric
+        | init:56 NCCL WARN NET/OFI Failed to initialize GDRCopy: Failed to open gdr handle";
+    let provider = "NET/OFI Selected provider is efa, fabric is efa (found 4 nics)";
+    check(&[
+        (
+            "HPC-X",
+            job(hpcx, "NCCL RDMA Plugin v9/6/GDRDMA"),
+            No,
+            Network::Roce,
+            &[],
+        ),
+        (
+            "HPC-X without GPUDirect",
+            job(hpcx, "NCCL RDMA Plugin v9/6"),
+            No,
+            Network::Roce,
+            &[GdrDisabled],
+        ),
+        (
+            "GIN without GDRCopy",
+            job(gin, "Libfabric/0/GDRDMA"),
+            No,
+            Network::Ofi,
+            &[],
+        ),
+        (
+            "a provider alone",
+            provider.into(),
+            Unknown,
+            Network::Unknown,
+            &[],
+        ),
+        (
+            "verbs refused without a word, no version in view",
+            refused("NET/Plugin: Could not find: libnccl-net.so"),
+            Configured,
+            Network::Socket,
+            &[IbDisabled],
+        ),
+        (
+            "verbs refused for want of devices",
+            refused("NET/IB : No device found."),
+            Yes,
+            Network::Socket,
+            &[NoDevice],
+        ),
+    ]);
 }

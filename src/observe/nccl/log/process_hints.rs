@@ -25,7 +25,9 @@ impl NcclLog {
                 process.chosen = None;
                 process.net_missing = true;
             }
-            Failure::IbError | Failure::Memlock if text.contains("NET/OFI") => process.ofi = true,
+            Failure::IbError | Failure::Memlock if text.contains("NET/OFI") => {
+                (process.ofi, process.speaks) = (true, Some(Net::Ofi));
+            }
             Failure::IbError
             | Failure::PortDown
             | Failure::DeviceFatal
@@ -39,7 +41,9 @@ impl NcclLog {
                 let is_early = early.split('|').any(|words| text.contains(words));
                 process.ib_at_work |= text.starts_with("NET/IB") && !is_early;
                 process.ib_tried |= text.starts_with("NET/IB") && is_early;
-                process.ofi |= text.starts_with("NET/OFI Unable to register memory");
+                if text.starts_with("NET/OFI Unable to register memory") {
+                    (process.ofi, process.speaks) = (true, Some(Net::Ofi));
+                }
             }
         }
         self.roce_hint |= text.contains("localGid");
@@ -161,7 +165,7 @@ impl Process {
             Event::Bootstrap(list) => self.begin(list),
             Event::PluginLoaded(name) => {
                 self.plugin_loaded = true;
-                self.ib_plugin |= Net::of(name) == Net::Ib || name.contains("RDMA Plugin");
+                self.ib_plugin |= Net::of(name) == Net::Ib;
                 self.fast_socket |= Net::of(name) == Net::FastSocket;
             }
             Event::NoPlugin => self.no_plugin = true,

@@ -1,7 +1,7 @@
 //! Bootstrap, plugins, NICs and the choice of a network (src/bootstrap.cc, src/plugin/net.cc,
 //! src/transport/net_ib, net_socket.cc; aws-ofi-nccl; the other plugins' own lines).
 
-use crate::observe::nccl::event::{Link, first_word};
+use crate::observe::nccl::event::{HPCX, Link, first_word};
 use crate::observe::nccl::{Event, Failure, Net};
 
 /// A start of messages, and what the rest of such a message says.
@@ -92,7 +92,12 @@ const OFI: &[Rule] = &[
     ("Could not find any optimal provider", failed),
     ("OFI fi_getinfo() call failed", failed),
     ("Unable to find a protocol that worked", failed),
-    ("Failed to initialize ", failed),
+    ("Failed to initialize ", |what| {
+        match what.starts_with("GDRCopy") {
+            true => Some(Event::Plain),
+            false => failed(what),
+        }
+    }),
 ];
 
 const PLUGIN: &[Rule] = &[
@@ -211,13 +216,11 @@ fn net(rest: &str) -> Option<Event<'_>> {
 
 /// A net's name, without what people and programs put around it.
 fn clean(name: &str) -> &str {
-    // The only name with a space.
-    const AWS: &str = "AWS Libfabric";
+    // The only names with spaces.
+    let known = ["AWS Libfabric", HPCX].into_iter();
     let name = name.trim_start_matches(['`', '*', '"', ' ']);
-    match name.starts_with(AWS) {
-        true => AWS,
-        false => first_word(name),
-    }
+    let mut known = known.filter(|known| name.starts_with(known));
+    known.next().unwrap_or_else(|| first_word(name))
 }
 
 /// Whether a line was cut or wrapped inside the name of NCCL's own TCP: it does not show the net.
