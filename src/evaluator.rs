@@ -137,9 +137,7 @@ impl Evaluator {
 
     /// Continues from what an earlier run of this boot believed.
     pub fn restore(&mut self, kept: Vec<KeptFinding>, now: Millis) {
-        let findings = kept
-            .into_iter()
-            .filter_map(|kept| kept.restore(&self.policy));
+        let findings = (kept.into_iter()).filter_map(|kept| kept.restore(&self.policy));
         self.debouncer.restore(findings, now);
     }
 
@@ -209,14 +207,10 @@ impl Evaluator {
                 settling: self.settling(&judged, look),
             },
         );
-        let has_proof = matches!(
-            verdict.state,
-            State::Ready | State::Degraded | State::NoFabric
-        );
-        if full_window && has_proof {
+        let Verdict { state, reasons } = verdict;
+        if full_window && !matches!(state, State::Unready | State::Unknown) {
             self.proven = Some(judged.rails);
         }
-        let Verdict { state, reasons } = verdict;
         let since = self.stands_since(state, now);
         // In a single sample nothing has changed.
         if look != SamplingMode::Once {

@@ -326,9 +326,7 @@ impl Known {
         };
         match factor.min(settings.flap_max_factor.max(1)) {
             1 => clear_after,
-            factor => clear_after
-                .max(settings.hold.duration())
-                .saturating_mul(factor),
+            factor => (clear_after.max(settings.hold.duration())).saturating_mul(factor),
         }
     }
 
@@ -369,14 +367,8 @@ pub fn worst_first(findings: &mut [Finding]) {
         // The order in which the fold lets them decide.
         let mut worst = Status::WORST_FIRST.iter();
         let status = worst.position(|status| *status == of.status);
-        (
-            std::cmp::Reverse(of.weight),
-            status,
-            &of.check,
-            &of.subject,
-            &of.key,
-            &of.reason,
-        )
+        let identity = (of.check, &of.subject, &of.key, of.reason);
+        (std::cmp::Reverse(of.weight), status, identity)
     }
     findings.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }

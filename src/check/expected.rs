@@ -252,10 +252,8 @@ impl RailValues<'_, '_> {
             Basis::Remembered => "as it had earlier".to_string(),
             Basis::Peers => "as on its peer rails".to_string(),
         };
-        let message = format!(
-            "{} {} {observed}, expected {expected}, {because}",
-            port.subject, row.verb
-        );
+        let (subject, verb) = (&port.subject, row.verb);
+        let message = format!("{subject} {verb} {observed}, expected {expected}, {because}");
         let found = context.of_port(short.reason, port, message);
         let found = found.with(row.evidence, (row.value)(short.observed));
         short.found(found, (row.value)(short.expected))

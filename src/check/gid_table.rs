@@ -107,12 +107,10 @@ fn judge(
     let kind = best_kind(context, port).filter(|_| table.complete)?;
     kinds.judge(port).or_else(|| {
         let none = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
+        let link_local = format!("{subject} has link-local RoCE v2 addresses only");
         let (reason, message) = match kind {
             0 => ("NoRoceV2Gid", none),
-            1 => (
-                "OnlyLinkLocalGid",
-                format!("{subject} has link-local RoCE v2 addresses only"),
-            ),
+            1 => ("OnlyLinkLocalGid", link_local),
             _ => return None,
         };
         Some(say(reason, message).with("gids", all))

@@ -8,13 +8,10 @@ check!(link_flap, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports().iter();
-    let mut found: Vec<Candidate> = ports
-        .clone()
-        .filter_map(|port| judge(context, port))
-        .collect();
-    found.extend((ports.clone()).filter_map(|port| returns(context, port)));
-    found.extend(ports.flat_map(|port| legs(context, port)));
-    found
+    let fall = (ports.clone()).filter_map(|port| judge(context, port));
+    let leave = (ports.clone()).filter_map(|port| returns(context, port));
+    let of_legs = ports.flat_map(|port| legs(context, port));
+    fall.chain(leave).chain(of_legs).collect()
 }
 
 /// Legs of a bond that fall and come back, while the bond stays up on another one.

@@ -1,7 +1,7 @@
 //! Rails that run slower than they should.
 
 use super::expected::{RailAttribute, RailValues, Sources, row};
-use super::{Basis, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
+use super::{Basis, Candidate, Context, PortView, Reason, Weight, peers, unseen_on_rails};
 use crate::observe::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;
@@ -41,12 +41,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rates = RATE.of_rails(context);
     let judge = |port| judge(context, port, &rates);
     let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
-    let slow = [
-        "RateBelowExpected",
-        "RateBelowPeers",
-        "LaneWidthReduced",
-        "RateBelowBest",
-    ];
+    let mut slow: Vec<Reason> = RATE.of.reasons.iter().map(|(_, reason)| *reason).collect();
+    slow.push("LaneWidthReduced");
     found.extend(unseen_on_rails(context, &slow, |rail| {
         rail.may_be_linked() && rail.judged_rate().is_none()
     }));

@@ -45,13 +45,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(unseen_on_rails(context, &["LinkDown"], |rail| {
         rail.is_in_a_pod() || rail.device.is_gvnic() && is_switched_off(rail)
     }));
-    let is_unread = |of: &NetdevFacts| {
-        of.master.as_ref().is_some_and(|bond| {
-            context
-                .netdev(bond)
-                .is_none_or(|bond| bond.lowers.is_empty())
-        })
-    };
+    let is_empty = |bond: &String| context.netdev(bond).is_none_or(|of| of.lowers.is_empty());
+    let is_unread = |of: &NetdevFacts| of.master.as_ref().is_some_and(is_empty);
     found.extend(unseen_on_rails(context, &["BondLegDown"], |rail| {
         rail.netdev.is_none_or(is_unread)
     }));
@@ -187,9 +182,8 @@ fn still_not_up(context: &Context<'_>, port: &PortView<'_>, now: &Candidate) -> 
     let since = port.history.and_then(|history| history.state);
     let is_young = |(_, since)| context.now.since(since) < now.timing.raise_after;
     let others = others.iter().filter(|_| since.is_some_and(is_young));
-    others
-        .map(|reason| context.unseen(reason, port.key.to_string()))
-        .collect()
+    let stand = others.map(|reason| context.unseen(reason, port.key.to_string()));
+    stand.collect()
 }
 
 /// The reason for a port that should be up and is not, in words, and how long it must be so.
@@ -469,18 +463,23 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let history = port.history?;
     let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
-    let of_manager = "subnet manager's LID";
-    let changes = [
-        ("LidChanged", "LID", history.lid, link.lid),
-        (SM_CHANGED, of_manager, history.sm_lid, link.sm_lid),
-    ];
-    let changed = changes.into_iter().find_map(|(reason, what, change, now)| {
-        let ((at, before), now) = (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
-        let ago = span_text(context.now.since(at));
-        let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
-        let found = say(reason, message).raised_after(Duration::ZERO);
-        Some(found.with("was", before).with("is", now))
-    });
+    let own = ("LidChanged", "LID", history.lid, link.lid);
+    let of_manager = (
+        SM_CHANGED,
+        "subnet manager's LID",
+        history.sm_lid,
+        link.sm_lid,
+    );
+    let changed = [own, of_manager]
+        .into_iter()
+        .find_map(|(reason, what, change, now)| {
+            let ((at, before), now) =
+                (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
+            let ago = span_text(context.now.since(at));
+            let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
+            let found = say(reason, message).raised_after(Duration::ZERO);
+            Some(found.with("was", before).with("is", now))
+        });
     let orphan = || {
         let message = format!("{subject} is active but has no subnet manager (SM LID 0)");
         let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;
@@ -536,15 +535,9 @@ fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);
     let is_down = |leg: &&String| own(leg) && context.netdev(leg).is_some_and(is_down);
     let key = |leg: &String| format!("{} leg {leg}", port.key);
-    let is_unread = |leg: &&String| {
-        context
-            .netdev(leg)
-            .is_none_or(|leg| leg.carrier.value().is_none())
-    };
-    let unread = legs
-        .iter()
-        .filter(is_unread)
-        .map(|leg| context.unseen("BondLegDown", key(leg)));
+    let has_carrier = |leg: &NetdevFacts| leg.carrier.value().is_some();
+    let unread = (legs.iter()).filter(|leg| !context.netdev(leg).is_some_and(has_carrier));
+    let unread = unread.map(|leg| context.unseen("BondLegDown", key(leg)));
     let down = legs.iter().filter(is_down);
     down.filter(|_| legs.len() >= 2)
         .map(|leg| {

@@ -139,19 +139,15 @@ struct Endpoint {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
+        if context.snapshot.pci.is_none() {
+            return vec![context.unread()];
+        }
         // An empty key stands for every key of the check, so that no finding is cleared.
-        let about = (WHOLE_NODE, "pci");
-        let unreadable = context.candidate(
-            "PciUnreadable",
-            about,
+        let (about, message) = (
+            (WHOLE_NODE, "pci"),
             "the last read of the PCI bus is too old",
         );
-        let was_read = context.snapshot.pci.is_some();
-        return vec![if was_read {
-            unreadable
-        } else {
-            context.unread()
-        }];
+        return vec![context.candidate("PciUnreadable", about, message)];
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {
@@ -240,12 +236,9 @@ fn judge_link(
         (false, true) => "PcieSpeedReduced",
         (false, false) => return None,
     };
-    let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
-    let message = format!(
-        "{}: its PCIe link runs at {now}; it and its slot can do {best}",
-        endpoint.name
-    );
-    let found = context.candidate(doc, ("", subject), message);
+    let (name, now, best) = (&endpoint.name, text(now), text(&best));
+    let message = format!("{name}: its PCIe link runs at {now}; it and its slot can do {best}");
+    let found = context.candidate(doc, ("", &endpoint.subject), message);
     Some(found.with("link", now).with("can_do", best))
 }
 

@@ -130,12 +130,10 @@ pub fn assign_roles(
     let routes = Routes::of(&ports, virtual_machine);
     let (ports, mut carriers) = barred(ports, (fabric, pci), &routes, &mut roles);
     let ports = routes.without_possible(ports, &mut carriers, &mut roles);
-    let gvnics = (
-        gpus && says != ShapeSays::NoFabric,
-        says == ShapeSays::Gvnics,
-    );
+    let no_fabric = says == ShapeSays::NoFabric;
+    let gvnics = (gpus && !no_fabric, says == ShapeSays::Gvnics);
     let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
-    if says == ShapeSays::NoFabric {
+    if no_fabric {
         // Other ports are more than the table knows of, and stay.
         let is_ethernet = |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet;
         let why = "machines of this shape have no fabric";

@@ -409,12 +409,8 @@ impl History {
             for gpu in &pci.value.gpus {
                 self.gpus.insert(gpu.to_string(), SeenGpu::default());
             }
-            let new = pci
-                .value
-                .bare
-                .keys()
-                .take(MAX_DEVICES.saturating_sub(self.bare.len()));
-            self.bare.extend(new.cloned());
+            let room = MAX_DEVICES.saturating_sub(self.bare.len());
+            self.bare.extend(pci.value.bare.keys().take(room).cloned());
             for (address, function) in &pci.value.functions {
                 for (severity, count) in &function.aer {
                     let tracks = self.aer.entry(address.clone()).or_default();

@@ -169,10 +169,8 @@ impl KernelLog {
         let mut kept = self.clone();
         kept.devices.retain(|_, device| {
             let failed = device.notes.keys().any(|note| note.is_grave());
-            let shows = |note: &Note| failed && *note == Note::LinkUp;
-            device
-                .notes
-                .retain(|note, _| !note.is_routine() || shows(note));
+            let is_kept = |note: &Note| !note.is_routine() || failed && *note == Note::LinkUp;
+            device.notes.retain(|note, _| is_kept(note));
             !device.notes.is_empty()
         });
         kept

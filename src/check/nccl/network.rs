@@ -235,9 +235,7 @@ pub(super) fn all_by_nvlink(
         return crossed.is_none_or(|on| on == "0").then_some(false);
     }
     // A split may be of a wider one, and lines of a wider one may be left out.
-    let widest = wide
-        .iter()
-        .max_by_key(|(key, group)| (key.nranks, !group.split))?;
+    let widest = (wide.iter()).max_by_key(|(key, group)| (key.nranks, !group.split))?;
     let all = wide.iter().all(|of| whole(of) == Some(true));
     // `ncclTopoCheckP2p` in src/graph/paths.cc.
     let is_set = |name: &str, values: &[&str]| {
@@ -266,11 +264,9 @@ fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Us
 fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     // The first net that initialises wins: a plugin without a failure was initialised before any
     // connection was made.
+    let failed = |process: &Process| process.ib_none || process.ib_refused;
     let plugin = log.processes.values().any(|process| process.ib_plugin);
-    let plugin = plugin
-        && !log
-            .live()
-            .any(|process| process.ib_none || process.ib_refused);
+    let plugin = plugin && !log.live().any(failed);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
     // NCCL_IB_DISABLE alone shows no network: a plugin may serve it.
     let settings = causes::settings(log, context, false);
