@@ -36,16 +36,7 @@ words! {
         /// The log does not show the network.
         Unknown = "unknown",
     }
-}
 
-impl Network {
-    /// The name for people.
-    pub fn title(self) -> &'static str {
-        line_of(include_str!("networks.txt"), self.as_str()).unwrap_or_default()
-    }
-}
-
-words! {
     /// Whether TCP carries what RDMA should.
     Fallback {
         /// TCP carries data between nodes, and nothing in the log or the manifest asks for that.
@@ -56,6 +47,13 @@ words! {
         Configured = "configured",
         /// The log does not show it.
         Unknown = "unknown",
+    }
+}
+
+impl Network {
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        line_of(include_str!("networks.txt"), self.as_str()).unwrap_or_default()
     }
 }
 
