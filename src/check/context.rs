@@ -111,11 +111,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Nothing was read so far: all that was believed by this check stands.
-    pub fn unread(&self) -> Candidate {
+    /// All that was believed stands: of a part, by any check, or of the whole node, by this one.
+    pub fn unread(&self, key: impl Into<String>) -> Candidate {
         Candidate {
             unseen: true,
             check: self.check.0,
+            key: key.into(),
             ..Candidate::default()
         }
     }

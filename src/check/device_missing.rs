@@ -25,6 +25,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     if let Some(pci) = context.pci() {
         found.extend(gpus(context, pci));
         found.extend(dead_functions(context, pci));
+        found.extend(bare_off_bus(context, pci));
     }
     // What the log says of a GPU is why it has no driver.
     let dead = dead_by_log::gpus(context);
@@ -33,16 +34,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
     found.extend(dead_by_log::nics(context));
-    found.extend(bare_off_bus(context));
     found.extend(bus_unreadable(context));
     found
 }
 
 /// NICs without an RDMA device that then left the bus: what was said of them stands.
-fn bare_off_bus(context: &Context<'_>) -> Vec<Candidate> {
-    let Some(pci) = context.pci() else {
-        return Vec::new();
-    };
+fn bare_off_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let is_off =
         |address: &&String| !pci.nics.contains(*address) && !pci.functions.contains_key(*address);
     let off = context.history.bare.iter().filter(is_off);
@@ -89,15 +86,16 @@ fn is_gone(context: &Context<'_>, missed: u32, since: Option<Millis>) -> bool {
 /// Parts that left, and not for long enough to say so: all that was said of them stands until then, as a
 /// part that is faulty and then away has not recovered.
 fn away<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
-    let devices = context.history.devices.iter();
-    let devices = devices.map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
-    let gpus = context.history.gpus.iter();
-    let gpus = gpus.map(|(key, seen)| (key, seen.missed, seen.gone_since));
+    let (devices, gpus) = (&context.history.devices, &context.history.gpus);
+    let devices = devices
+        .iter()
+        .map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
+    let gpus = gpus
+        .iter()
+        .map(|(key, seen)| (key, seen.missed, seen.gone_since));
     let is_away = |missed, since| missed > 0 && !is_gone(context, missed, since);
-    devices
-        .chain(gpus)
-        .filter(move |(_, missed, since)| is_away(*missed, *since))
-        .map(|(key, ..)| left(key.clone()))
+    let away = (devices.chain(gpus)).filter(move |(_, missed, since)| is_away(*missed, *since));
+    away.map(|(key, ..)| context.unread(key))
 }
 
 /// The ports that a device had when it was last seen.
@@ -162,20 +160,11 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         let waits = candidate.timing.raise_after + context.policy.device_missing.gone_after.0;
         let is_young = |at| context.now.since(at) < waits;
         if seen.gone_since.is_some_and(is_young) {
-            found.push(left(key.0.clone()));
+            found.push(context.unread(&key.0));
         }
         found.push(candidate);
     }
     found
-}
-
-/// All that was said of a part that left stands.
-fn left(key: String) -> Candidate {
-    Candidate {
-        unseen: true,
-        key,
-        ..Candidate::default()
-    }
 }
 
 /// What to do where a NIC is gone by more than its driver: its firmware said that it failed, or its

@@ -23,7 +23,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         // Nothing was read, or too long ago. An empty key stands for every key of the check, so that
         // no finding is cleared.
         if !required && context.snapshot.gpudirect.is_none() {
-            return vec![context.unread()];
+            return vec![context.unread(WHOLE_NODE)];
         }
         let (about, message) = ((WHOLE_NODE, "path"), "the GPU driver's files were not read");
         let unread = context.candidate("GpuDirectUnknown", about, message);

@@ -43,9 +43,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
     let mut slow: Vec<Reason> = RATE.of.reasons.iter().map(|(_, reason)| *reason).collect();
     slow.push("LaneWidthReduced");
-    found.extend(unseen_on_rails(context, &slow, |rail| {
-        rail.may_be_linked() && rail.judged_rate().is_none()
-    }));
+    let unread = |rail: &PortView<'_>| rail.may_be_linked() && rail.judged_rate().is_none();
+    found.extend(unseen_on_rails(context, &slow, unread));
     found
 }
 

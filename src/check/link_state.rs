@@ -35,9 +35,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
     let of_rails_up = ["NoLid", "NoUverbs", dot1x::REASON];
-    found.extend(unseen_on_rails(context, &of_rails_up, |rail| {
-        !rail.is_active()
-    }));
+    let is_down = |rail: &PortView<'_>| !rail.is_active();
+    found.extend(unseen_on_rails(context, &of_rails_up, is_down));
     found.extend(unseen_on_rails(context, &["NoLid"], |rail| {
         rail.is_infiniband() && rail.link.is_some_and(|link| link.lid.is_none())
     }));
@@ -47,14 +46,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }));
     let is_empty = |bond: &String| context.netdev(bond).is_none_or(|of| of.lowers.is_empty());
     let is_unread = |of: &NetdevFacts| of.master.as_ref().is_some_and(is_empty);
-    found.extend(unseen_on_rails(context, &["BondLegDown"], |rail| {
-        rail.netdev.is_none_or(is_unread)
-    }));
+    let legs_unread = |rail: &PortView<'_>| rail.netdev.is_none_or(is_unread);
+    found.extend(unseen_on_rails(context, &["BondLegDown"], legs_unread));
     // Where nothing but the layer is unread.
     found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |_| false));
-    found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
-        dot1x::is_unread(context, rail)
-    }));
+    let silent = |rail: &PortView<'_>| dot1x::is_unread(context, rail);
+    found.extend(unseen_on_rails(context, &[dot1x::REASON], silent));
     found.extend(unseen_on_rails(context, &["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable

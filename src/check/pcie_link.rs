@@ -140,7 +140,7 @@ struct Endpoint {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
         if context.snapshot.pci.is_none() {
-            return vec![context.unread()];
+            return vec![context.unread(WHOLE_NODE)];
         }
         // An empty key stands for every key of the check, so that no finding is cleared.
         let (about, message) = (
@@ -179,9 +179,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let paths = PATH.of_rails(context);
     let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
     found.extend(slow.collect::<Vec<_>>());
-    found.extend(unseen_on_rails(context, &["PciePathTooSlow"], |rail| {
-        rail.may_be_linked() && path(context, rail).is_none()
-    }));
+    let unread = |rail: &PortView<'_>| rail.may_be_linked() && path(context, rail).is_none();
+    found.extend(unseen_on_rails(context, &["PciePathTooSlow"], unread));
     found
 }
 
