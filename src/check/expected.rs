@@ -102,7 +102,8 @@ pub type PeerRule = fn(&[u64], u64) -> Option<(u64, bool)>;
 /// The rails whose value of an attribute is observed, to judge each of them by all.
 pub struct RailValues<'c, 'a> {
     row: &'c RailAttribute,
-    context: &'c Context<'a>,
+    /// The moment that is judged.
+    pub context: &'c Context<'a>,
     /// Rails with their values.
     pub values: Vec<(&'c PortView<'a>, u64)>,
 }

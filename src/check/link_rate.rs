@@ -39,8 +39,8 @@ pub const RATE: RailAttribute = RailAttribute {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rates = RATE.of_rails(context);
-    let judge = |port| judge(context, port, &rates);
-    let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
+    let ports = context.ports().iter();
+    let mut found: Vec<Candidate> = ports.filter_map(|port| judge(&rates, port)).collect();
     let mut slow: Vec<Reason> = RATE.of.reasons.iter().map(|(_, reason)| *reason).collect();
     slow.push("LaneWidthReduced");
     let unread = |rail: &PortView<'_>| rail.may_be_linked() && rail.judged_rate().is_none();
@@ -48,11 +48,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn judge(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    rates: &RailValues<'_, '_>,
-) -> Option<Candidate> {
+fn judge(rates: &RailValues<'_, '_>, port: &PortView<'_>) -> Option<Candidate> {
+    let context = rates.context;
     if port.rail
         && let Some(why) = unreadable(context, port)
     {

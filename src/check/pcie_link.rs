@@ -75,11 +75,8 @@ fn carries(link: &PcieLink) -> Option<u64> {
     (link.width > 0 && link.width < 63).then_some(usable)
 }
 
-fn slow_path(
-    context: &Context<'_>,
-    rail: &PortView<'_>,
-    paths: &RailValues<'_, '_>,
-) -> Option<Candidate> {
+fn slow_path(paths: &RailValues<'_, '_>, rail: &PortView<'_>) -> Option<Candidate> {
+    let context = paths.context;
     let narrowest = path(context, rail);
     if let Some(mut found) = paths.judge(rail) {
         if let Some((_, at)) = &narrowest {
@@ -177,7 +174,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let told = |address: &String| found.iter().any(|of| !of.unseen && of.key == *address);
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let paths = PATH.of_rails(context);
-    let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
+    let slow = rails.filter_map(|rail| slow_path(&paths, rail));
     found.extend(slow.collect::<Vec<_>>());
     let unread = |rail: &PortView<'_>| rail.may_be_linked() && path(context, rail).is_none();
     found.extend(unseen_on_rails(context, &["PciePathTooSlow"], unread));
