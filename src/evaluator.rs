@@ -9,7 +9,7 @@ use crate::check::kept::KeptFinding;
 use crate::check::link_state::{self, needs_manager};
 use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings, Profile};
-use crate::check::roles::{self, RoleFacts, RoleOverrides};
+use crate::check::roles::{self, RoleOverrides, Roles};
 use crate::check::{
     self, Candidate, Context, Finding, Status, causes, device_missing, expected, no_fabric,
     xid_seen,
@@ -288,7 +288,7 @@ impl Evaluator {
     }
 
     /// Runs the checks, and learns what the machine is at its best.
-    fn judge(&mut self, snapshot: &Snapshot) -> (Judged, BTreeMap<PortKey, RoleFacts>, Profile) {
+    fn judge(&mut self, snapshot: &Snapshot) -> (Judged, Roles, Profile) {
         let offer = self.offer.as_deref();
         let known = profile::known(&self.platform, offer, snapshot);
         let says = profile::says_of_roles(known.map(|(_, shape)| shape));

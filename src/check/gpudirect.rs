@@ -223,7 +223,8 @@ pub(super) fn verdict(
     let judged = ports.iter().filter(|port| port.rail || !any_rail);
     let devices: Vec<&RdmaDevice> = judged.map(|port| port.device).collect();
     let verdict = judge_path(facts, &devices);
-    match (verdict.path, falls_back(pci, facts, &devices)) {
+    let falls_back = pci.and_then(|pci| falls_back(pci, facts, &devices));
+    match (verdict.path, falls_back) {
         (Path::Dmabuf, Some(why)) => GpuDirectVerdict::of(Path::Unknown, why),
         _ => verdict,
     }
@@ -233,12 +234,7 @@ pub(super) fn verdict(
 /// `GrdmaPciTopoCheckOverride` says so; else NCCL falls back without a word. By version (nv-dmabuf.c of
 /// NVIDIA's open modules): 570 and 575 take any value but 0, 580 to 594 take 1, 595 takes none. A NIC with
 /// Data Direct reaches the GPU through a function in its group.
-fn falls_back(
-    pci: Option<&PciFacts>,
-    facts: &GpuDirectFacts,
-    devices: &[&RdmaDevice],
-) -> Option<String> {
-    let pci = pci?;
+fn falls_back(pci: &PciFacts, facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> Option<String> {
     if facts.arch.as_deref() != Some("aarch64") || !is_grace(facts, pci) {
         return None;
     }

@@ -56,7 +56,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     };
     let flaps = |limit: Limit| {
         let window = Window::last(limit.within.0, context.now);
-        let edges = context.history.edges_within(&port.key, window, trains);
+        let edges = context.history.edges(&port.key, window, trains);
         // A fall that has not ended yet counts.
         match port.is_active() {
             true => edges / 2,

@@ -134,7 +134,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         return (port.rail).then(|| unproven(context, port, state, short.is_some()));
     };
     let evidence = evidence(port, proven.because);
-    let (reason, what, usual) = what_is_wrong(context, port, state);
+    let (reason, what, usual) = what_is_wrong(context, port);
     let raise_after = match may_train(context, port) {
         true => policy.training_grace.0.max(usual),
         false => usual,
@@ -184,14 +184,10 @@ fn still_not_up(context: &Context<'_>, port: &PortView<'_>, now: &Candidate) -> 
 }
 
 /// The reason for a port that should be up and is not, in words, and how long it must be so.
-fn what_is_wrong(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    state: PortState,
-) -> (Reason, &'static str, Duration) {
+fn what_is_wrong(context: &Context<'_>, port: &PortView<'_>) -> (Reason, &'static str, Duration) {
     let policy = &context.policy.link_state;
-    match (state, phys_state(port)) {
-        (PortState::Init | PortState::Armed, _) => (
+    match phys_state(port) {
+        _ if waits_for_manager(port) => (
             "LinkInit",
             "is trained but not configured: no subnet manager has brought it up",
             match all_in_init(context, port) {
@@ -200,7 +196,7 @@ fn what_is_wrong(
             },
         ),
         _ if is_switched_off(port) => ("PhysDisabled", "is switched off", policy.raise_after.0),
-        (_, phys) => {
+        phys => {
             let what = match phys {
                 PhysState::Polling => "has no link: it is polling for a link partner",
                 PhysState::Training => "has no link: it keeps training",

@@ -67,8 +67,11 @@ pub struct RoleFacts {
     pub why: String,
 }
 
+/// Roles by port.
+pub type Roles = BTreeMap<PortKey, RoleFacts>;
+
 /// Keys of the ports that are rails, those of devices that are gone among them.
-pub fn rail_keys(roles: &BTreeMap<PortKey, RoleFacts>) -> impl Iterator<Item = &PortKey> {
+pub fn rail_keys(roles: &Roles) -> impl Iterator<Item = &PortKey> {
     let rails = roles.iter().filter(|(_, facts)| facts.role == Role::Rail);
     rails.map(|(key, _)| key)
 }
@@ -242,8 +245,6 @@ impl<'a> RolePort<'a> {
     }
 }
 
-type Roles = BTreeMap<PortKey, RoleFacts>;
-
 fn decide(roles: &mut Roles, port: &RolePort<'_>, role: Role, why: impl Into<String>) {
     let why = why.into();
     roles.insert(port.key.clone(), RoleFacts { role, why });
@@ -298,7 +299,7 @@ fn barred<'a>(open: &mut Open<'a>, routes: &Routes<'a>) {
     let fabric = &open.history.fabric;
     let is_hardware = |of: &RdmaDevice| of.function != Function::Software && !of.is_gvnic();
     let hardware = fabric.values().any(|seen| is_hardware(&seen.device));
-    let managers = switch_managers(fabric, open.pci);
+    let managers = switch_managers(open);
     for port in std::mem::take(&mut open.ports) {
         let device = port.device;
         let is_software = device.function == Function::Software;
@@ -339,19 +340,16 @@ const MANAGED_BOARDS: &[&str] = &["10de:2901", "10de:29bc", "10de:3182"];
 
 /// Devices that may manage NVSwitches, where no VPD could be read: physical InfiniBand ConnectX-7
 /// functions on such a board, four of which alone have consecutive GUIDs. Rails are a card each.
-fn switch_managers<'a>(
-    fabric: &'a BTreeMap<DeviceKey, SeenFabric>,
-    pci: Option<&PciFacts>,
-) -> BTreeSet<&'a DeviceKey> {
-    let mut gpus = pci.into_iter().flat_map(PciFacts::gpu_functions);
+fn switch_managers<'a>(open: &Open<'a>) -> BTreeSet<&'a DeviceKey> {
+    let mut gpus = open.pci.into_iter().flat_map(PciFacts::gpu_functions);
     let has_board = gpus.any(|(_, gpu)| MANAGED_BOARDS.contains(&gpu.id.as_str()));
     let unread = |device: &&RdmaDevice| {
         device.manages_switches.value().is_none()
             && device.pci_id.as_deref() == Some("15b3:1021")
             && device.function == Function::Physical
     };
-    let devices = fabric.values().map(|seen| &seen.device).filter(unread);
-    let guids = devices.filter_map(|device| {
+    let devices = (open.history.fabric.values()).map(|seen| &seen.device);
+    let guids = devices.filter(unread).filter_map(|device| {
         let guid = device.node_guid.as_deref()?.replace(':', "");
         Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
     });

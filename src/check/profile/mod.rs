@@ -9,12 +9,11 @@ pub mod table;
 mod words;
 
 use crate::check::PortView;
-use crate::check::roles::{RoleFacts, RoleOverrides, ShapeSays, rail_keys};
+use crate::check::roles::{RoleOverrides, Roles, ShapeSays, rail_keys};
 use crate::glob;
 use crate::observe::{LinkLayer, MachineFacts, NodeResources, RdmaDevice, Snapshot};
 use crate::settings_macro::{section, words};
-use crate::units::{BitsPerSec, PortKey};
-use std::collections::BTreeMap;
+use crate::units::BitsPerSec;
 use std::time::Duration;
 pub use table::{Certainty, GpuDirectTcp, MOST_NICS, Shape, shapes};
 pub use words::{CLOUD_CABLES, CLOUD_LINKS};
@@ -227,7 +226,7 @@ pub fn find(
     settings: &PlatformSettings,
     offer: Option<&NodeResources>,
     snapshot: &Snapshot,
-    (roles, overrides): (&BTreeMap<PortKey, RoleFacts>, &RoleOverrides),
+    (roles, overrides): (&Roles, &RoleOverrides),
 ) -> Profile {
     let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
     let label = offer.and_then(|offer| offer.instance_type.as_deref());

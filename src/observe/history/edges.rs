@@ -10,12 +10,7 @@ const MAX_EDGES: usize = 128;
 
 impl History {
     /// Link edges of a port within the last `window`, but for those at excused moments.
-    pub fn edges_within(
-        &self,
-        key: &PortKey,
-        window: Window,
-        excused: impl Fn(Millis) -> bool,
-    ) -> u64 {
+    pub fn edges(&self, key: &PortKey, window: Window, excused: impl Fn(Millis) -> bool) -> u64 {
         let edges = self.ports.get(key).into_iter().flat_map(|port| &port.edges);
         let within = edges.filter(|(at, _)| *at >= window.start() && !excused(*at));
         within.map(|(_, edges)| edges).sum()
