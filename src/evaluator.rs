@@ -9,7 +9,7 @@ use crate::check::kept::KeptFinding;
 use crate::check::link_state::{self, needs_manager};
 use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings, Profile};
-use crate::check::roles::{self, RoleFacts, RoleOverrides};
+use crate::check::roles::{self, RoleOverrides, Roles};
 use crate::check::{
     self, Candidate, Context, Finding, Status, causes, device_missing, expected, no_fabric,
     xid_seen,
@@ -137,9 +137,7 @@ impl Evaluator {
 
     /// Continues from what an earlier run of this boot believed.
     pub fn restore(&mut self, kept: Vec<KeptFinding>, now: Millis) {
-        let findings = kept
-            .into_iter()
-            .filter_map(|kept| kept.restore(&self.policy));
+        let findings = (kept.into_iter()).filter_map(|kept| kept.restore(&self.policy));
         self.debouncer.restore(findings, now);
     }
 
@@ -209,14 +207,10 @@ impl Evaluator {
                 settling: self.settling(&judged, look),
             },
         );
-        let has_proof = matches!(
-            verdict.state,
-            State::Ready | State::Degraded | State::NoFabric
-        );
-        if full_window && has_proof {
+        let Verdict { state, reasons } = verdict;
+        if full_window && !matches!(state, State::Unready | State::Unknown) {
             self.proven = Some(judged.rails);
         }
-        let Verdict { state, reasons } = verdict;
         let since = self.stands_since(state, now);
         // In a single sample nothing has changed.
         if look != SamplingMode::Once {
@@ -294,7 +288,7 @@ impl Evaluator {
     }
 
     /// Runs the checks, and learns what the machine is at its best.
-    fn judge(&mut self, snapshot: &Snapshot) -> (Judged, BTreeMap<PortKey, RoleFacts>, Profile) {
+    fn judge(&mut self, snapshot: &Snapshot) -> (Judged, Roles, Profile) {
         let offer = self.offer.as_deref();
         let known = profile::known(&self.platform, offer, snapshot);
         let says = profile::says_of_roles(known.map(|(_, shape)| shape));

@@ -6,12 +6,11 @@ use super::policy::{Limit, Policy};
 use super::port::PortView;
 use super::profile::Profile;
 use super::{Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight};
-use crate::check::roles::{Role, RoleFacts};
+use crate::check::roles::{Role, Roles};
 use crate::observe::{
     History, Increase, NetdevFacts, NodeResources, RdmaDevice, Snapshot, Stamped, Track, Window,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Checks of links, whose messages name the switch's port: what to look at next.
@@ -25,7 +24,7 @@ pub struct Context<'a> {
     /// What has been seen so far.
     pub history: &'a History,
     /// Which ports are rails.
-    pub roles: &'a BTreeMap<PortKey, RoleFacts>,
+    pub roles: &'a Roles,
     /// Validated thresholds and expectations from the configuration.
     pub policy: &'a Policy,
     /// Now, on the clock of the snapshot's stamps.
@@ -48,7 +47,7 @@ impl<'a> Context<'a> {
     pub fn new(
         snapshot: &'a Snapshot,
         history: &'a History,
-        roles: &'a BTreeMap<PortKey, RoleFacts>,
+        roles: &'a Roles,
         policy: &'a Policy,
         now: Millis,
     ) -> Self {
@@ -111,25 +110,20 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Nothing was read so far: all that was believed by this check stands.
-    pub fn unread(&self) -> Candidate {
+    /// All that was believed stands: of a part, by any check, or of the whole node, by this one.
+    pub fn unread(&self, key: impl Into<String>) -> Candidate {
         Candidate {
             unseen: true,
             check: self.check.0,
+            key: key.into(),
             ..Candidate::default()
         }
     }
 
     /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
     /// nothing worse than degraded.
-    pub fn of_port(
-        &self,
-        reason: Reason,
-        port: &PortView<'_>,
-        message: impl Into<String>,
-    ) -> Candidate {
+    pub fn of_port(&self, reason: Reason, port: &PortView<'_>, mut message: String) -> Candidate {
         let about = (port.key.to_string(), port.subject.clone());
-        let mut message = message.into();
         let neighbor = port.neighbor;
         if let Some(neighbor) = neighbor.filter(|_| LINK_CHECKS.contains(&self.check.0)) {
             message += &format!("; at the other end: {neighbor}");

@@ -22,11 +22,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let mut stuck: Vec<&str> = saturated.map(|(name, _)| name.as_str()).collect();
         stuck.retain(|name| !IGNORED_COUNTERS.contains(name));
         let Some(first) = stuck.first() else { continue };
-        let message = format!(
-            "{}: counters stuck at their maximum: {}",
-            port.subject,
-            stuck.join(", ")
-        );
+        let (subject, names) = (&port.subject, stuck.join(", "));
+        let message = format!("{subject}: counters stuck at their maximum: {names}");
         let end = match pma_kind(first) {
             CounterKind::Saturating { max } => Some(max),
             _ => None,

@@ -63,25 +63,27 @@ impl Identity {
 }
 
 /// What a step saw of one identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Sight {
     Present,
+    #[default]
     Absent,
     /// The check cannot tell.
     Blind,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 enum Progress {
     /// Seen, not yet believed; for how long it was seen to stand.
     Pending { stood: Duration },
     /// Believed; for how long it was seen to be gone, if it is.
     Raised { at: Millis, gone: Option<Duration> },
     /// Remembered for flap counting only.
+    #[default]
     Cleared,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Known {
     phase: Progress,
     since: Millis,
@@ -176,10 +178,9 @@ impl Debouncer {
                 },
                 since,
                 last: Sight::Blind,
-                clears: VecDeque::new(),
-                accepted: false,
                 restored: true,
                 candidate,
+                ..Known::default()
             };
             self.entries.insert(Identity::of(&known.candidate), known);
         }
@@ -224,13 +225,8 @@ impl Debouncer {
                 continue;
             }
             let mut entry = Known {
-                phase: Progress::Cleared,
-                since: now,
-                last: Sight::Absent,
-                clears: VecDeque::new(),
-                accepted: false,
-                restored: false,
                 candidate,
+                ..Known::default()
             };
             entry.step(Sight::Present, Duration::ZERO, now, &self.settings);
             self.entries.insert(id, entry);
@@ -326,9 +322,7 @@ impl Known {
         };
         match factor.min(settings.flap_max_factor.max(1)) {
             1 => clear_after,
-            factor => clear_after
-                .max(settings.hold.duration())
-                .saturating_mul(factor),
+            factor => (clear_after.max(settings.hold.duration())).saturating_mul(factor),
         }
     }
 
@@ -369,14 +363,8 @@ pub fn worst_first(findings: &mut [Finding]) {
         // The order in which the fold lets them decide.
         let mut worst = Status::WORST_FIRST.iter();
         let status = worst.position(|status| *status == of.status);
-        (
-            std::cmp::Reverse(of.weight),
-            status,
-            &of.check,
-            &of.subject,
-            &of.key,
-            &of.reason,
-        )
+        let identity = (of.check, &of.subject, &of.key, of.reason);
+        (std::cmp::Reverse(of.weight), status, identity)
     }
     findings.sort_by(|a, b| rank(a).cmp(&rank(b)));
 }

@@ -25,6 +25,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     if let Some(pci) = context.pci() {
         found.extend(gpus(context, pci));
         found.extend(dead_functions(context, pci));
+        found.extend(bare_off_bus(context, pci));
     }
     // What the log says of a GPU is why it has no driver.
     let dead = dead_by_log::gpus(context);
@@ -33,16 +34,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
     found.extend(dead_by_log::nics(context));
-    found.extend(bare_off_bus(context));
     found.extend(bus_unreadable(context));
     found
 }
 
 /// NICs without an RDMA device that then left the bus: what was said of them stands.
-fn bare_off_bus(context: &Context<'_>) -> Vec<Candidate> {
-    let Some(pci) = context.pci() else {
-        return Vec::new();
-    };
+fn bare_off_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let is_off =
         |address: &&String| !pci.nics.contains(*address) && !pci.functions.contains_key(*address);
     let off = context.history.bare.iter().filter(is_off);
@@ -89,15 +86,16 @@ fn is_gone(context: &Context<'_>, missed: u32, since: Option<Millis>) -> bool {
 /// Parts that left, and not for long enough to say so: all that was said of them stands until then, as a
 /// part that is faulty and then away has not recovered.
 fn away<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
-    let devices = context.history.devices.iter();
-    let devices = devices.map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
-    let gpus = context.history.gpus.iter();
-    let gpus = gpus.map(|(key, seen)| (key, seen.missed, seen.gone_since));
+    let (devices, gpus) = (&context.history.devices, &context.history.gpus);
+    let devices = devices
+        .iter()
+        .map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
+    let gpus = gpus
+        .iter()
+        .map(|(key, seen)| (key, seen.missed, seen.gone_since));
     let is_away = |missed, since| missed > 0 && !is_gone(context, missed, since);
-    devices
-        .chain(gpus)
-        .filter(move |(_, missed, since)| is_away(*missed, *since))
-        .map(|(key, ..)| left(key.clone()))
+    let away = (devices.chain(gpus)).filter(move |(_, missed, since)| is_away(*missed, *since));
+    away.map(|(key, ..)| context.unread(key))
 }
 
 /// The ports that a device had when it was last seen.
@@ -141,14 +139,13 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             (false, false) if was_up => "DeviceVanished",
             _ => continue,
         };
-        let message = format!(
-            "{} ({key}) is gone: missing from {} enumerations in a row",
-            seen.name, seen.missed
-        );
-        let about = (part_of(reason, &key.0), seen.name.clone());
+        let (name, missed) = (&seen.name, seen.missed);
+        let message =
+            format!("{name} ({key}) is gone: missing from {missed} enumerations in a row");
+        let about = (part_of(reason, &key.0), name);
         let mut candidate = (context.candidate(reason, about, message))
             .with("address", key.to_string())
-            .with("missed", seen.missed);
+            .with("missed", missed);
         let has_its_name = |of: &RdmaDevice| of.pci.is_none() && of.name == seen.name;
         if context.devices().any(has_its_name) {
             candidate.status = Status::Unknown;
@@ -161,24 +158,13 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         let candidate = planned_absence(context, &[(key, seen)], candidate);
         // Until then nothing shows that what was said of it has healed.
         let waits = candidate.timing.raise_after + context.policy.device_missing.gone_after.0;
-        if seen
-            .gone_since
-            .is_some_and(|at| context.now.since(at) < waits)
-        {
-            found.push(left(key.0.clone()));
+        let is_young = |at| context.now.since(at) < waits;
+        if seen.gone_since.is_some_and(is_young) {
+            found.push(context.unread(&key.0));
         }
         found.push(candidate);
     }
     found
-}
-
-/// All that was said of a part that left stands.
-fn left(key: String) -> Candidate {
-    Candidate {
-        unseen: true,
-        key,
-        ..Candidate::default()
-    }
 }
 
 /// What to do where a NIC is gone by more than its driver: its firmware said that it failed, or its
@@ -433,21 +419,19 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
         true => ("other GPUs have one", policy.undriven_raise_after),
         false => ("it had one", policy.driver_grace),
     };
-    let name = |some: bool| if some { "driver" } else { "no driver" };
+    let with = |some: bool| if some { "driver" } else { "no driver" };
     // While none has a driver, nothing tells whether one is to have any.
     let bare = |gpu: &String| (pci.functions.get(gpu)).is_some_and(|of| of.driver.is_none());
     all()
         .flat_map(|gpu| {
             let short = is_short(&gpu);
             let stands = short.is_some() || !some && bare(&gpu);
-            let earlier = format!("{gpu} {}", name(!some));
+            let earlier = format!("{gpu} {}", with(!some));
             let earlier = stands.then(|| context.unseen("GpuNotDriven", earlier));
             let found = short.map(|short| {
-                let about = (format!("{gpu} {}", name(some)), gpu.as_str());
-                let message = format!(
-                    "{} has no working driver, although {compared}",
-                    context.gpu_name(&gpu)
-                );
+                let about = (format!("{gpu} {}", with(some)), gpu.as_str());
+                let name = context.gpu_name(&gpu);
+                let message = format!("{name} has no working driver, although {compared}");
                 let found = (context.candidate(short.reason, about, message))
                     .raised_after(raise_after.0)
                     .with("address", gpu.as_str());
@@ -485,9 +469,8 @@ fn dead_functions(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     // A device may be listed for a moment longer than its function.
     let off_bus = context.ports().iter().filter_map(PortView::address);
     let off_bus = off_bus.filter(|address| !pci.functions.contains_key(address));
-    let mut found: Vec<_> = off_bus
-        .map(|address| context.unseen("NicFellOff", format!("{address} config")))
-        .collect();
+    let unread = off_bus.map(|at| context.unseen("NicFellOff", format!("{at} config")));
+    let mut found: Vec<Candidate> = unread.collect();
     for (address, function) in &pci.functions {
         let is_unread = function.config_dead.value().is_none();
         if function.config_dead == Reading::Value(false) {

@@ -102,7 +102,8 @@ pub type PeerRule = fn(&[u64], u64) -> Option<(u64, bool)>;
 /// The rails whose value of an attribute is observed, to judge each of them by all.
 pub struct RailValues<'c, 'a> {
     row: &'c RailAttribute,
-    context: &'c Context<'a>,
+    /// The moment that is judged.
+    pub context: &'c Context<'a>,
     /// Rails with their values.
     pub values: Vec<(&'c PortView<'a>, u64)>,
 }
@@ -252,10 +253,8 @@ impl RailValues<'_, '_> {
             Basis::Remembered => "as it had earlier".to_string(),
             Basis::Peers => "as on its peer rails".to_string(),
         };
-        let message = format!(
-            "{} {} {observed}, expected {expected}, {because}",
-            port.subject, row.verb
-        );
+        let (subject, verb) = (&port.subject, row.verb);
+        let message = format!("{subject} {verb} {observed}, expected {expected}, {because}");
         let found = context.of_port(short.reason, port, message);
         let found = found.with(row.evidence, (row.value)(short.observed));
         short.found(found, (row.value)(short.expected))

@@ -18,14 +18,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let modules = facts.and_then(|facts| facts.modules.value());
         let listed = modules.map(|all| all.contains_key("nvidia_fs"));
         let missing = ("GdsMissing", "nvidia-fs is expected, but not loaded");
-        let unreadable = (
-            "GdsUnreadable",
-            "whether nvidia-fs is loaded cannot be read",
-        );
+        let unread = "whether nvidia-fs is loaded cannot be read";
         let said = match (listed, facts.map(|facts| &facts.nvidia_fs)) {
             (Some(true), _) | (_, Some(Reading::Value(_))) => None,
             (Some(false), _) | (None, Some(Reading::Absent)) => Some(missing),
-            _ => Some(unreadable),
+            _ => Some(("GdsUnreadable", unread)),
         };
         found.extend(said.map(|(reason, message)| say(reason, "module", message.into())));
     }
@@ -39,12 +36,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let count = rising.len();
         let message =
             format!("nvidia-fs: {worst} rose by {by} within {span}, {count} error counts in all");
-        found.push(
-            say("GdsErrors", "errors", message)
-                .weighing(Weight::counting_if(expected))
-                .with("counter", *worst)
-                .with("increase", *by),
-        );
+        let errors = say("GdsErrors", "errors", message).weighing(Weight::counting_if(expected));
+        found.push(errors.with("counter", *worst).with("increase", *by));
     }
     found
 }

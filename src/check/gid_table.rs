@@ -69,7 +69,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         |rail: &&PortView<'_>| rail.is_roce() && rail.is_active() && rail.port.netdev.is_some();
     let rails = context.rails().filter(judged);
     let kinds = GIDS.of_rails(context);
-    let judged = rails.filter_map(|rail| judge(context, rail, &kinds));
+    let judged = rails.filter_map(|rail| judge(&kinds, rail));
     let mut found: Vec<Candidate> = judged.collect();
     let by_addresses = ["GidLost", "NoRoceV2Gid", "OnlyLinkLocalGid"];
     found.extend(unseen_on_rails(context, &by_addresses, |rail| {
@@ -80,12 +80,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn judge(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    kinds: &RailValues<'_, '_>,
-) -> Option<Candidate> {
-    let subject = &port.subject;
+fn judge(kinds: &RailValues<'_, '_>, port: &PortView<'_>) -> Option<Candidate> {
+    let (context, subject) = (kinds.context, &port.subject);
     let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let is_read = |table: &GidTable| untyped(table) == 0 || best_of_v2(table) >= 2;
     let is_told = |rail: &PortView<'_>| rail.is_roce() && table(context, rail).is_some_and(is_read);
@@ -107,12 +103,10 @@ fn judge(
     let kind = best_kind(context, port).filter(|_| table.complete)?;
     kinds.judge(port).or_else(|| {
         let none = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
+        let link_local = format!("{subject} has link-local RoCE v2 addresses only");
         let (reason, message) = match kind {
             0 => ("NoRoceV2Gid", none),
-            1 => (
-                "OnlyLinkLocalGid",
-                format!("{subject} has link-local RoCE v2 addresses only"),
-            ),
+            1 => ("OnlyLinkLocalGid", link_local),
             _ => return None,
         };
         Some(say(reason, message).with("gids", all))

@@ -146,9 +146,8 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
 
 fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Option<bool> {
     if let Some(provider) = efa_provider(facts, devices) {
-        why.push(format!(
-            "the EFA driver's peer-to-peer provider is {provider}"
-        ));
+        let named = format!("the EFA driver's peer-to-peer provider is {provider}");
+        why.push(named);
         return Some(true);
     }
     let loaded = match &facts.modules {
@@ -159,23 +158,17 @@ fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String
     let is_client = |name: &String| name.starts_with("nv_mem");
     let clients = facts.memory_peers.value();
     let registered = clients.map(|clients| clients.iter().any(is_client));
+    let client = "a peer-memory client is registered with ib_core";
+    let lost = "the peer-memory module is loaded, but not registered with ib_core";
+    let unread = "whether a peer-memory module is loaded cannot be read";
     let (answer, because) = match (registered, loaded) {
-        (Some(true), _) => (
-            Some(true),
-            "a peer-memory client is registered with ib_core",
-        ),
-        (Some(false), Some(true)) => {
-            let lost = "the peer-memory module is loaded, but not registered with ib_core";
-            (Some(false), lost)
-        }
+        (Some(true), _) => (Some(true), client),
+        (Some(false), Some(true)) => (Some(false), lost),
         // ib_core shows no list: NCCL takes the loaded module for proof, and so it is, since
         // nvidia-peermem refuses to load where it cannot register.
         (None, Some(true)) => (Some(true), "a peer-memory module is loaded"),
         (_, Some(false)) => (Some(false), "no peer-memory module is loaded"),
-        (_, None) => (
-            None,
-            "whether a peer-memory module is loaded cannot be read",
-        ),
+        (_, None) => (None, unread),
     };
     why.push(because.into());
     answer
@@ -230,7 +223,8 @@ pub(super) fn verdict(
     let judged = ports.iter().filter(|port| port.rail || !any_rail);
     let devices: Vec<&RdmaDevice> = judged.map(|port| port.device).collect();
     let verdict = judge_path(facts, &devices);
-    match (verdict.path, falls_back(pci, facts, &devices)) {
+    let falls_back = pci.and_then(|pci| falls_back(pci, facts, &devices));
+    match (verdict.path, falls_back) {
         (Path::Dmabuf, Some(why)) => GpuDirectVerdict::of(Path::Unknown, why),
         _ => verdict,
     }
@@ -240,12 +234,7 @@ pub(super) fn verdict(
 /// `GrdmaPciTopoCheckOverride` says so; else NCCL falls back without a word. By version (nv-dmabuf.c of
 /// NVIDIA's open modules): 570 and 575 take any value but 0, 580 to 594 take 1, 595 takes none. A NIC with
 /// Data Direct reaches the GPU through a function in its group.
-fn falls_back(
-    pci: Option<&PciFacts>,
-    facts: &GpuDirectFacts,
-    devices: &[&RdmaDevice],
-) -> Option<String> {
-    let pci = pci?;
+fn falls_back(pci: &PciFacts, facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> Option<String> {
     if facts.arch.as_deref() != Some("aarch64") || !is_grace(facts, pci) {
         return None;
     }

@@ -23,7 +23,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         // Nothing was read, or too long ago. An empty key stands for every key of the check, so that
         // no finding is cleared.
         if !required && context.snapshot.gpudirect.is_none() {
-            return vec![context.unread()];
+            return vec![context.unread(WHOLE_NODE)];
         }
         let (about, message) = ((WHOLE_NODE, "path"), "the GPU driver's files were not read");
         let unread = context.candidate("GpuDirectUnknown", about, message);
@@ -55,31 +55,27 @@ fn driver_absent(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candid
     let pci = context.pci()?;
     let absent = driver_loaded(facts) == Some(false);
     // AMD's processors have graphics, too, which no one needs to drive.
-    let makers = [
-        ("NVIDIA", "10de:", "", absent),
-        ("AMD", "1002:", "12", false),
-    ];
-    makers
-        .into_iter()
-        .find_map(|(maker, vendor, class, absent)| {
-            let is_of_maker =
-                |gpu: &PciFunction| gpu.id.starts_with(vendor) && gpu.class.starts_with(class);
-            let gpus: Vec<_> = (pci.gpu_functions())
-                .filter(|(_, gpu)| is_of_maker(gpu) && !gives_away(gpu.driver.as_deref()))
-                .map(|(address, _)| address.to_string())
-                .collect();
-            let has_driver = |gpu: &String| is_driven(pci, gpu) || facts.lists(gpu);
-            if gpus.is_empty() || (gpus.iter().any(has_driver) && !absent) {
-                return None;
-            }
-            let what = match absent {
-                true => "but no NVIDIA driver is loaded",
-                false => "but their driver has bound none",
-            };
-            let message = format!("{} {maker} GPUs, {what}", gpus.len());
-            let found = context.candidate("GpuDriverAbsent", ("driver", "driver"), message);
-            Some(found.with("gpus", gpus.len()))
-        })
+    let nvidia = ("NVIDIA", "10de:", "", absent);
+    let mut makers = [nvidia, ("AMD", "1002:", "12", false)].into_iter();
+    makers.find_map(|(maker, vendor, class, absent)| {
+        let is_of_maker =
+            |gpu: &PciFunction| gpu.id.starts_with(vendor) && gpu.class.starts_with(class);
+        let gpus: Vec<_> = (pci.gpu_functions())
+            .filter(|(_, gpu)| is_of_maker(gpu) && !gives_away(gpu.driver.as_deref()))
+            .map(|(address, _)| address.to_string())
+            .collect();
+        let has_driver = |gpu: &String| is_driven(pci, gpu) || facts.lists(gpu);
+        if gpus.is_empty() || (gpus.iter().any(has_driver) && !absent) {
+            return None;
+        }
+        let what = match absent {
+            true => "but no NVIDIA driver is loaded",
+            false => "but their driver has bound none",
+        };
+        let message = format!("{} {maker} GPUs, {what}", gpus.len());
+        let found = context.candidate("GpuDriverAbsent", ("driver", "driver"), message);
+        Some(found.with("gpus", gpus.len()))
+    })
 }
 
 fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> Option<Candidate> {

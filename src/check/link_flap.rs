@@ -8,13 +8,10 @@ check!(link_flap, run);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports().iter();
-    let mut found: Vec<Candidate> = ports
-        .clone()
-        .filter_map(|port| judge(context, port))
-        .collect();
-    found.extend((ports.clone()).filter_map(|port| returns(context, port)));
-    found.extend(ports.flat_map(|port| legs(context, port)));
-    found
+    let fall = (ports.clone()).filter_map(|port| judge(context, port));
+    let leave = (ports.clone()).filter_map(|port| returns(context, port));
+    let of_legs = ports.flat_map(|port| legs(context, port));
+    fall.chain(leave).chain(of_legs).collect()
 }
 
 /// Legs of a bond that fall and come back, while the bond stays up on another one.
@@ -59,7 +56,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     };
     let flaps = |limit: Limit| {
         let window = Window::last(limit.within.0, context.now);
-        let edges = context.history.edges_within(&port.key, window, trains);
+        let edges = context.history.edges(&port.key, window, trains);
         // A fall that has not ended yet counts.
         match port.is_active() {
             true => edges / 2,

@@ -1,7 +1,7 @@
 //! Rails that run slower than they should.
 
 use super::expected::{RailAttribute, RailValues, Sources, row};
-use super::{Basis, Candidate, Context, PortView, Weight, peers, unseen_on_rails};
+use super::{Basis, Candidate, Context, PortView, Reason, Weight, peers, unseen_on_rails};
 use crate::observe::Reading;
 use crate::observe::remembered;
 use crate::units::BitsPerSec;
@@ -39,25 +39,17 @@ pub const RATE: RailAttribute = RailAttribute {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rates = RATE.of_rails(context);
-    let judge = |port| judge(context, port, &rates);
-    let mut found: Vec<Candidate> = context.ports().iter().filter_map(judge).collect();
-    let slow = [
-        "RateBelowExpected",
-        "RateBelowPeers",
-        "LaneWidthReduced",
-        "RateBelowBest",
-    ];
-    found.extend(unseen_on_rails(context, &slow, |rail| {
-        rail.may_be_linked() && rail.judged_rate().is_none()
-    }));
+    let ports = context.ports().iter();
+    let mut found: Vec<Candidate> = ports.filter_map(|port| judge(&rates, port)).collect();
+    let mut slow: Vec<Reason> = RATE.of.reasons.iter().map(|(_, reason)| *reason).collect();
+    slow.push("LaneWidthReduced");
+    let unread = |rail: &PortView<'_>| rail.may_be_linked() && rail.judged_rate().is_none();
+    found.extend(unseen_on_rails(context, &slow, unread));
     found
 }
 
-fn judge(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    rates: &RailValues<'_, '_>,
-) -> Option<Candidate> {
+fn judge(rates: &RailValues<'_, '_>, port: &PortView<'_>) -> Option<Candidate> {
+    let context = rates.context;
     if port.rail
         && let Some(why) = unreadable(context, port)
     {

@@ -35,9 +35,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     found.extend(LAYER.judge(context, |port| judged(port) && !known(port)));
     let of_rails_up = ["NoLid", "NoUverbs", dot1x::REASON];
-    found.extend(unseen_on_rails(context, &of_rails_up, |rail| {
-        !rail.is_active()
-    }));
+    let is_down = |rail: &PortView<'_>| !rail.is_active();
+    found.extend(unseen_on_rails(context, &of_rails_up, is_down));
     found.extend(unseen_on_rails(context, &["NoLid"], |rail| {
         rail.is_infiniband() && rail.link.is_some_and(|link| link.lid.is_none())
     }));
@@ -45,21 +44,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(unseen_on_rails(context, &["LinkDown"], |rail| {
         rail.is_in_a_pod() || rail.device.is_gvnic() && is_switched_off(rail)
     }));
-    let is_unread = |of: &NetdevFacts| {
-        of.master.as_ref().is_some_and(|bond| {
-            context
-                .netdev(bond)
-                .is_none_or(|bond| bond.lowers.is_empty())
-        })
-    };
-    found.extend(unseen_on_rails(context, &["BondLegDown"], |rail| {
-        rail.netdev.is_none_or(is_unread)
-    }));
+    let is_empty = |bond: &String| context.netdev(bond).is_none_or(|of| of.lowers.is_empty());
+    let is_unread = |of: &NetdevFacts| of.master.as_ref().is_some_and(is_empty);
+    let legs_unread = |rail: &PortView<'_>| rail.netdev.is_none_or(is_unread);
+    found.extend(unseen_on_rails(context, &["BondLegDown"], legs_unread));
     // Where nothing but the layer is unread.
     found.extend(unseen_on_rails(context, &["WrongLinkLayer"], |_| false));
-    found.extend(unseen_on_rails(context, &[dot1x::REASON], |rail| {
-        dot1x::is_unread(context, rail)
-    }));
+    let silent = |rail: &PortView<'_>| dot1x::is_unread(context, rail);
+    found.extend(unseen_on_rails(context, &[dot1x::REASON], silent));
     found.extend(unseen_on_rails(context, &["NoUverbs"], |rail| {
         let unknown = kind::may_be_gvnic(rail.device) && !rail.device.is_gvnic();
         unknown || rail.device.uverbs == Reading::NotObservable
@@ -142,7 +134,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         return (port.rail).then(|| unproven(context, port, state, short.is_some()));
     };
     let evidence = evidence(port, proven.because);
-    let (reason, what, usual) = what_is_wrong(context, port, state);
+    let (reason, what, usual) = what_is_wrong(context, port);
     let raise_after = match may_train(context, port) {
         true => policy.training_grace.0.max(usual),
         false => usual,
@@ -187,20 +179,15 @@ fn still_not_up(context: &Context<'_>, port: &PortView<'_>, now: &Candidate) -> 
     let since = port.history.and_then(|history| history.state);
     let is_young = |(_, since)| context.now.since(since) < now.timing.raise_after;
     let others = others.iter().filter(|_| since.is_some_and(is_young));
-    others
-        .map(|reason| context.unseen(reason, port.key.to_string()))
-        .collect()
+    let stand = others.map(|reason| context.unseen(reason, port.key.to_string()));
+    stand.collect()
 }
 
 /// The reason for a port that should be up and is not, in words, and how long it must be so.
-fn what_is_wrong(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    state: PortState,
-) -> (Reason, &'static str, Duration) {
+fn what_is_wrong(context: &Context<'_>, port: &PortView<'_>) -> (Reason, &'static str, Duration) {
     let policy = &context.policy.link_state;
-    match (state, phys_state(port)) {
-        (PortState::Init | PortState::Armed, _) => (
+    match phys_state(port) {
+        _ if waits_for_manager(port) => (
             "LinkInit",
             "is trained but not configured: no subnet manager has brought it up",
             match all_in_init(context, port) {
@@ -209,7 +196,7 @@ fn what_is_wrong(
             },
         ),
         _ if is_switched_off(port) => ("PhysDisabled", "is switched off", policy.raise_after.0),
-        (_, phys) => {
+        phys => {
             let what = match phys {
                 PhysState::Polling => "has no link: it is polling for a link partner",
                 PhysState::Training => "has no link: it keeps training",
@@ -469,18 +456,23 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let history = port.history?;
     let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
-    let of_manager = "subnet manager's LID";
-    let changes = [
-        ("LidChanged", "LID", history.lid, link.lid),
-        (SM_CHANGED, of_manager, history.sm_lid, link.sm_lid),
-    ];
-    let changed = changes.into_iter().find_map(|(reason, what, change, now)| {
-        let ((at, before), now) = (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
-        let ago = span_text(context.now.since(at));
-        let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
-        let found = say(reason, message).raised_after(Duration::ZERO);
-        Some(found.with("was", before).with("is", now))
-    });
+    let own = ("LidChanged", "LID", history.lid, link.lid);
+    let of_manager = (
+        SM_CHANGED,
+        "subnet manager's LID",
+        history.sm_lid,
+        link.sm_lid,
+    );
+    let changed = [own, of_manager]
+        .into_iter()
+        .find_map(|(reason, what, change, now)| {
+            let ((at, before), now) =
+                (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
+            let ago = span_text(context.now.since(at));
+            let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
+            let found = say(reason, message).raised_after(Duration::ZERO);
+            Some(found.with("was", before).with("is", now))
+        });
     let orphan = || {
         let message = format!("{subject} is active but has no subnet manager (SM LID 0)");
         let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;
@@ -536,15 +528,9 @@ fn judge_bond(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);
     let is_down = |leg: &&String| own(leg) && context.netdev(leg).is_some_and(is_down);
     let key = |leg: &String| format!("{} leg {leg}", port.key);
-    let is_unread = |leg: &&String| {
-        context
-            .netdev(leg)
-            .is_none_or(|leg| leg.carrier.value().is_none())
-    };
-    let unread = legs
-        .iter()
-        .filter(is_unread)
-        .map(|leg| context.unseen("BondLegDown", key(leg)));
+    let has_carrier = |leg: &NetdevFacts| leg.carrier.value().is_some();
+    let unread = (legs.iter()).filter(|leg| !context.netdev(leg).is_some_and(has_carrier));
+    let unread = unread.map(|leg| context.unseen("BondLegDown", key(leg)));
     let down = legs.iter().filter(is_down);
     down.filter(|_| legs.len() >= 2)
         .map(|leg| {

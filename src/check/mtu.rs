@@ -15,9 +15,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.with("rdma_mtu", 0)
         }));
     }
-    found.extend(unseen_on_rails(context, &["MtuReduced"], |rail| {
-        rail.is_roce() && mtu(context, rail).is_none()
-    }));
+    let unread = |rail: &PortView<'_>| rail.is_roce() && mtu(context, rail).is_none();
+    found.extend(unseen_on_rails(context, &["MtuReduced"], unread));
     found
 }
 

@@ -198,7 +198,8 @@ mod tests {
         assert_eq!(neighbors.filter(|known| *known).count(), 1);
         let of = |check: &crate::check::Check, i: usize| {
             let context = context.of_check(check);
-            let found = context.of_port("NeighborChanged", &context.ports()[i], "what it is");
+            let found =
+                context.of_port("NeighborChanged", &context.ports()[i], "what it is".into());
             (found.message, found.evidence.contains_key("neighbor"))
         };
         let named = "what it is; at the other end: leaf-0 swp1";

@@ -72,15 +72,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.weighing(Weight::counting_if(blind))
     }));
     let of_keys = ["NoPartition", "PartitionLimited"];
-    found.extend(unseen_on_rails(context, &of_keys, |rail| {
-        rail.is_infiniband() && key(rail).is_none()
-    }));
+    let unread = |rail: &PortView<'_>| rail.is_infiniband() && key(rail).is_none();
+    found.extend(unseen_on_rails(context, &of_keys, unread));
     PARTITION.judge_others(context, |_| true, &mut found);
-    let rights: Vec<u64> = rights
-        .values
-        .into_iter()
-        .map(|(_, rights)| rights)
-        .collect();
+    let rights = rights.values.into_iter();
+    let rights: Vec<u64> = rights.map(|(_, rights)| rights).collect();
     let told = found.iter().any(|found| found.weight == Weight::Verdict);
     if !told && majority(&rights) == Some(1) && rights.iter().all(|rights| *rights == 1) {
         let message = format!(

@@ -75,11 +75,8 @@ fn carries(link: &PcieLink) -> Option<u64> {
     (link.width > 0 && link.width < 63).then_some(usable)
 }
 
-fn slow_path(
-    context: &Context<'_>,
-    rail: &PortView<'_>,
-    paths: &RailValues<'_, '_>,
-) -> Option<Candidate> {
+fn slow_path(paths: &RailValues<'_, '_>, rail: &PortView<'_>) -> Option<Candidate> {
+    let context = paths.context;
     let narrowest = path(context, rail);
     if let Some(mut found) = paths.judge(rail) {
         if let Some((_, at)) = &narrowest {
@@ -139,19 +136,15 @@ struct Endpoint {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
+        if context.snapshot.pci.is_none() {
+            return vec![context.unread(WHOLE_NODE)];
+        }
         // An empty key stands for every key of the check, so that no finding is cleared.
-        let about = (WHOLE_NODE, "pci");
-        let unreadable = context.candidate(
-            "PciUnreadable",
-            about,
+        let (about, message) = (
+            (WHOLE_NODE, "pci"),
             "the last read of the PCI bus is too old",
         );
-        let was_read = context.snapshot.pci.is_some();
-        return vec![if was_read {
-            unreadable
-        } else {
-            context.unread()
-        }];
+        return vec![context.candidate("PciUnreadable", about, message)];
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {
@@ -181,11 +174,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let told = |address: &String| found.iter().any(|of| !of.unseen && of.key == *address);
     let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let paths = PATH.of_rails(context);
-    let slow = rails.filter_map(|rail| slow_path(context, rail, &paths));
+    let slow = rails.filter_map(|rail| slow_path(&paths, rail));
     found.extend(slow.collect::<Vec<_>>());
-    found.extend(unseen_on_rails(context, &["PciePathTooSlow"], |rail| {
-        rail.may_be_linked() && path(context, rail).is_none()
-    }));
+    let unread = |rail: &PortView<'_>| rail.may_be_linked() && path(context, rail).is_none();
+    found.extend(unseen_on_rails(context, &["PciePathTooSlow"], unread));
     found
 }
 
@@ -240,12 +232,9 @@ fn judge_link(
         (false, true) => "PcieSpeedReduced",
         (false, false) => return None,
     };
-    let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
-    let message = format!(
-        "{}: its PCIe link runs at {now}; it and its slot can do {best}",
-        endpoint.name
-    );
-    let found = context.candidate(doc, ("", subject), message);
+    let (name, now, best) = (&endpoint.name, text(now), text(&best));
+    let message = format!("{name}: its PCIe link runs at {now}; it and its slot can do {best}");
+    let found = context.candidate(doc, ("", &endpoint.subject), message);
     Some(found.with("link", now).with("can_do", best))
 }
 

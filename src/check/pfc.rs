@@ -59,10 +59,8 @@ pub const SHARED: &[PeerAttribute] = &[
         evidence: "ets",
         observed: |context, port| {
             let dcb = settings(context, port)?;
-            Some(format!(
-                "{:?} {:?}",
-                dcb.ets_prio_tc?, dcb.ets_tc_bandwidth?
-            ))
+            let (classes, shares) = (dcb.ets_prio_tc?, dcb.ets_tc_bandwidth?);
+            Some(format!("{classes:?} {shares:?}"))
         },
         of: Attribute::new("the share of each traffic class", &[(PEERS, "EtsDiffers")]),
         alike,

@@ -1,7 +1,7 @@
 //! One port with the known facts about it, as checks judge it and outputs show it.
 
 use super::Weight;
-use super::roles::{Proof, Role, RoleFacts, kind};
+use super::roles::{Proof, Role, RoleFacts, Roles, kind};
 use crate::observe::history::ports_of;
 use crate::observe::{
     Dot1xFacts, History, LinkFacts, LinkLayer, Neighbor, NetdevFacts, PhysState, PortHistory,
@@ -51,7 +51,7 @@ impl<'a> PortView<'a> {
     /// than `stale_after`, because its source is stalled or failing, is left out.
     pub fn all(
         snapshot: &'a Snapshot,
-        roles: &'a BTreeMap<PortKey, RoleFacts>,
+        roles: &'a Roles,
         (now, stale_after): (Millis, Duration),
     ) -> impl Iterator<Item = PortView<'a>> {
         let supplicant = snapshot.health("dot1x", "");
@@ -209,11 +209,7 @@ impl<'a> PortView<'a> {
 }
 
 /// What proves the fabric, by the roles.
-pub fn proof(
-    snapshot: &Snapshot,
-    history: &History,
-    roles: &BTreeMap<PortKey, RoleFacts>,
-) -> Proof {
+pub fn proof(snapshot: &Snapshot, history: &History, roles: &Roles) -> Proof {
     let mut proof = Proof {
         enumerated: snapshot.devices.is_some(),
         ..Proof::default()

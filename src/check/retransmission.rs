@@ -32,11 +32,9 @@ fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     }
     // What a process that died elsewhere may cause, too. Not among them: `rnr_nak_retry_err`, whose retry
     // limit was not exceeded, and `req_rnr_retries_exceeded`, where the receiver's program was too slow.
-    let suspects = [
-        ("AckTimeouts", policy.timeout),
-        ("RetriesExceeded", policy.retries_exceeded),
-    ];
-    let suspects = suspects.into_iter().filter_map(|suspect| {
+    let exceeded = ("RetriesExceeded", policy.retries_exceeded);
+    let suspects = [("AckTimeouts", policy.timeout), exceeded].into_iter();
+    let suspects = suspects.filter_map(|suspect| {
         let mut candidate = rule(suspect)?;
         if !is_corroborated(counters, counters_of(suspect.0)) {
             candidate.weight = Weight::Notice;

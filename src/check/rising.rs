@@ -56,15 +56,13 @@ impl<'a, 'p> Counters<'a, 'p> {
         // Read with the interface, not with its statistics.
         let of_netdev = port.statistics.into_iter().flatten();
         let mut of_netdev = of_netdev.filter(|(name, _)| *name != "carrier_changes");
+        let judged_at = context.as_of(counters, "counters", &port.key.device.0);
         Counters {
             context,
             port,
             some_blind: tracks.any(|track| is_blind(track, counters))
                 || of_netdev.any(|(_, track)| is_blind(track, statistics)),
-            counters: (
-                counters,
-                context.as_of(counters, "counters", &port.key.device.0),
-            ),
+            counters: (counters, judged_at),
             statistics: (statistics, context.as_of(statistics, "ethtool", netdev)),
         }
     }

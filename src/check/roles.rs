@@ -67,8 +67,11 @@ pub struct RoleFacts {
     pub why: String,
 }
 
+/// Roles by port.
+pub type Roles = BTreeMap<PortKey, RoleFacts>;
+
 /// Keys of the ports that are rails, those of devices that are gone among them.
-pub fn rail_keys(roles: &BTreeMap<PortKey, RoleFacts>) -> impl Iterator<Item = &PortKey> {
+pub fn rail_keys(roles: &Roles) -> impl Iterator<Item = &PortKey> {
     let rails = roles.iter().filter(|(_, facts)| facts.role == Role::Rail);
     rails.map(|(key, _)| key)
 }
@@ -117,50 +120,68 @@ pub fn assign_roles(
     snapshot: &Snapshot,
     history: &History,
     (overrides, says): (&RoleOverrides, ShapeSays),
-) -> BTreeMap<PortKey, RoleFacts> {
-    let fabric = &history.fabric;
+) -> Roles {
     let all_of = |seen| RolePort::all_of(seen, history);
-    let ports: Vec<RolePort<'_>> = fabric.values().flat_map(all_of).collect();
-    let on_bus = snapshot.pci.as_ref().map_or(0, |pci| pci.value.gpus.len());
-    let gpus = on_bus > 0 || !history.gpus.is_empty();
-    let mut roles = BTreeMap::new();
-    let told = overridden(&ports, overrides);
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
+    let mut open = Open {
+        history,
+        pci,
+        ports: history.fabric.values().flat_map(all_of).collect(),
+        carriers: Vec::new(),
+        roles: Roles::new(),
+    };
+    let on_bus = pci.is_some_and(|pci| !pci.gpus.is_empty());
+    let gpus = on_bus || !history.gpus.is_empty();
     let virtual_machine = pci.is_some_and(|pci| pci.virtual_machine);
-    let routes = Routes::of(&ports, virtual_machine);
-    let (ports, mut carriers) = barred(ports, (fabric, pci), &routes, &mut roles);
-    let ports = routes.without_possible(ports, &mut carriers, &mut roles);
-    let gvnics = (
-        gpus && says != ShapeSays::NoFabric,
-        says == ShapeSays::Gvnics,
-    );
-    let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
-    if says == ShapeSays::NoFabric {
+    let told = overridden(&open.ports, overrides);
+    let routes = Routes::of(&open.ports, virtual_machine);
+    barred(&mut open, &routes);
+    routes.without_possible(&mut open);
+    let no_fabric = says == ShapeSays::NoFabric;
+    gvnic::unless_the_fabric(&mut open, gpus && !no_fabric, says == ShapeSays::Gvnics);
+    if no_fabric {
         // Other ports are more than the table knows of, and stay.
         let is_ethernet = |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet;
-        let why = "machines of this shape have no fabric";
-        ports = without(ports, is_ethernet, why, &mut roles);
+        open.leave_out(is_ethernet, "machines of this shape have no fabric");
     }
-    let ports = without_excluded_kinds(ports, &told);
-    let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
-    let ports = without_those_of_another_layer(ports, &mut roles);
+    without_excluded_kinds(&mut open.ports, &told);
+    routes.without_sisters(&mut open, &told);
+    without_those_of_another_layer(&mut open);
     let bare = driverless::in_a_rails_place(pci);
     let near = match virtual_machine {
         true => BTreeMap::new(),
-        false => pcie_affinity::nearest(&ports, &bare),
+        false => pcie_affinity::nearest(&open.ports, &bare),
     };
-    if near.is_empty() && driverless::hold_the_fabric(&bare, &ports, virtual_machine) {
+    if near.is_empty() && driverless::hold_the_fabric(&bare, &open.ports, virtual_machine) {
         let why = "NICs in the fabric's place have no RDMA device; this is another one";
-        without(ports, |_| true, why, &mut roles);
+        open.leave_out(|_| true, why);
     } else if near.is_empty() {
-        let ports = front_end::without_bluefields(ports, pci, &mut roles);
-        let carriers = (!virtual_machine).then_some(&carriers[..]);
-        bandwidth::by_bandwidth(&ports, (history, carriers), &mut roles);
+        front_end::without_bluefields(&mut open);
+        bandwidth::by_bandwidth(&mut open, virtual_machine);
     } else {
-        pcie_affinity::by_nearness(&ports, &near, pci, &mut roles);
+        pcie_affinity::by_nearness(&open.ports, &near, pci, &mut open.roles);
     }
-    roles.extend(told);
-    roles
+    open.roles.extend(told);
+    open.roles
+}
+
+/// The ports whose role is still open, what is known of the node, and what was decided.
+struct Open<'a> {
+    history: &'a History,
+    pci: Option<&'a PciFacts>,
+    ports: Vec<RolePort<'a>>,
+    /// Ports that carry the default route, or may.
+    carriers: Vec<RolePort<'a>>,
+    roles: Roles,
+}
+
+impl<'a> Open<'a> {
+    /// Leaves out the ports that `is` takes, which are not rails.
+    fn leave_out(&mut self, is: impl Fn(&RolePort<'a>) -> bool, why: &str) {
+        for port in self.ports.extract_if(.., |port| is(port)) {
+            decide(&mut self.roles, &port, Role::Other, why);
+        }
+    }
 }
 
 struct RolePort<'a> {
@@ -224,25 +245,9 @@ impl<'a> RolePort<'a> {
     }
 }
 
-type Roles = BTreeMap<PortKey, RoleFacts>;
-
 fn decide(roles: &mut Roles, port: &RolePort<'_>, role: Role, why: impl Into<String>) {
     let why = why.into();
     roles.insert(port.key.clone(), RoleFacts { role, why });
-}
-
-/// Leaves out the ports that `is` takes, which are not rails.
-fn without<'a>(
-    ports: Vec<RolePort<'a>>,
-    is: impl Fn(&RolePort<'a>) -> bool,
-    why: &str,
-    roles: &mut Roles,
-) -> Vec<RolePort<'a>> {
-    let (out, open): (Vec<_>, Vec<_>) = ports.into_iter().partition(is);
-    for port in out {
-        decide(roles, &port, Role::Other, why);
-    }
-    open
 }
 
 /// Rule 1: the operator's include and exclude lists.
@@ -262,22 +267,18 @@ fn overridden(ports: &[RolePort<'_>], overrides: &RoleOverrides) -> Roles {
 
 /// A kind of NIC that is excluded altogether makes place for the next. One excluded port of a kind
 /// does not: else the storage NIC next to a rail would be promoted when that rail is excluded.
-fn without_excluded_kinds<'a>(mut ports: Vec<RolePort<'a>>, told: &Roles) -> Vec<RolePort<'a>> {
+fn without_excluded_kinds(ports: &mut Vec<RolePort<'_>>, told: &Roles) {
     let open = ports.iter().filter(|port| !told.contains_key(&port.key));
     let open: BTreeSet<_> = open.map(RolePort::make).collect();
     ports.retain(|port| open.contains(&port.make()));
-    ports
 }
 
 /// Leaves out the Ethernet ports of cards that have an InfiniBand one, too (VPI): they are for storage or
 /// management. Where few of the cards with several ports are so, a port is in the wrong mode rather than
 /// meant for something else, and stays.
-fn without_those_of_another_layer<'a>(
-    ports: Vec<RolePort<'a>>,
-    roles: &mut Roles,
-) -> Vec<RolePort<'a>> {
+fn without_those_of_another_layer(open: &mut Open<'_>) {
     let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
-    for port in &ports {
+    for port in &open.ports {
         let layers = cards.entry(port.card()).or_default();
         layers.push(port.layer);
     }
@@ -286,27 +287,20 @@ fn without_those_of_another_layer<'a>(
     cards.retain(|_, layers| {
         layers.contains(&LinkLayer::Infiniband) && layers.contains(&LinkLayer::Ethernet)
     });
-    if cards.len() * 2 < several {
-        return ports;
-    }
-    let is_other =
-        |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet && cards.contains_key(&port.card());
+    let are_meant = cards.len() * 2 >= several;
+    let is_of_these = |port: &RolePort<'_>| are_meant && cards.contains_key(&port.card());
+    let is_other = |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet && is_of_these(port);
     let why = "Ethernet port of a card whose InfiniBand port is there, too";
-    without(ports, is_other, why, roles)
+    open.leave_out(is_other, why);
 }
 
-/// Rule 2. Gives the ports that are still open, and those that carry the default route.
-fn barred<'a>(
-    ports: Vec<RolePort<'a>>,
-    (fabric, pci): (&'a BTreeMap<DeviceKey, SeenFabric>, Option<&PciFacts>),
-    routes: &Routes<'a>,
-    roles: &mut Roles,
-) -> (Vec<RolePort<'a>>, Vec<RolePort<'a>>) {
+/// Rule 2.
+fn barred<'a>(open: &mut Open<'a>, routes: &Routes<'a>) {
+    let fabric = &open.history.fabric;
     let is_hardware = |of: &RdmaDevice| of.function != Function::Software && !of.is_gvnic();
     let hardware = fabric.values().any(|seen| is_hardware(&seen.device));
-    let (mut open, mut carriers) = (Vec::new(), Vec::new());
-    let managers = switch_managers(fabric, pci);
-    for port in ports {
+    let managers = switch_managers(open);
+    for port in std::mem::take(&mut open.ports) {
         let device = port.device;
         let is_software = device.function == Function::Software;
         let why = if let Some(parent) = &device.smi_parent {
@@ -321,22 +315,21 @@ fn barred<'a>(
             "software device where hardware ones exist".into()
         } else if is_software {
             let why = "software device, and no hardware one exists";
-            decide(roles, &port, Role::Rail, why);
+            decide(&mut open.roles, &port, Role::Rail, why);
             continue;
         } else if parent_on_host(device, fabric) {
             "virtual function or sub-function of a device on this host".into()
         } else if let Some(interface) = routes.by(&port).filter(|_| !device.is_gvnic()) {
             let why = format!("carries the default route ({interface})");
-            decide(roles, &port, Role::Other, why);
-            carriers.push(port);
+            decide(&mut open.roles, &port, Role::Other, why);
+            open.carriers.push(port);
             continue;
         } else {
-            open.push(port);
+            open.ports.push(port);
             continue;
         };
-        decide(roles, &port, Role::Other, why);
+        decide(&mut open.roles, &port, Role::Other, why);
     }
-    (open, carriers)
 }
 
 /// Functions that manage NVSwitches on one board.
@@ -347,19 +340,16 @@ const MANAGED_BOARDS: &[&str] = &["10de:2901", "10de:29bc", "10de:3182"];
 
 /// Devices that may manage NVSwitches, where no VPD could be read: physical InfiniBand ConnectX-7
 /// functions on such a board, four of which alone have consecutive GUIDs. Rails are a card each.
-fn switch_managers<'a>(
-    fabric: &'a BTreeMap<DeviceKey, SeenFabric>,
-    pci: Option<&PciFacts>,
-) -> BTreeSet<&'a DeviceKey> {
-    let mut gpus = pci.into_iter().flat_map(PciFacts::gpu_functions);
+fn switch_managers<'a>(open: &Open<'a>) -> BTreeSet<&'a DeviceKey> {
+    let mut gpus = open.pci.into_iter().flat_map(PciFacts::gpu_functions);
     let has_board = gpus.any(|(_, gpu)| MANAGED_BOARDS.contains(&gpu.id.as_str()));
     let unread = |device: &&RdmaDevice| {
         device.manages_switches.value().is_none()
             && device.pci_id.as_deref() == Some("15b3:1021")
             && device.function == Function::Physical
     };
-    let devices = fabric.values().map(|seen| &seen.device).filter(unread);
-    let guids = devices.filter_map(|device| {
+    let devices = (open.history.fabric.values()).map(|seen| &seen.device);
+    let guids = devices.filter(unread).filter_map(|device| {
         let guid = device.node_guid.as_deref()?.replace(':', "");
         Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
     });

@@ -86,12 +86,7 @@ pub fn judge_all(
 }
 
 /// The verdict on one pod, from the previous one and one sample.
-pub fn judge(
-    before: Option<&Suspect>,
-    node: &NodeRdma,
-    pod: &PodTraffic,
-    policy: &Nccl,
-) -> Suspect {
+fn judge(before: Option<&Suspect>, node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Suspect {
     let (state, reason, message) = weigh(node, pod, policy);
     let mut suspect = Suspect {
         uid: pod.uid.clone(),

@@ -9,19 +9,14 @@ check!(sxid, run);
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.sxid;
     let mut found = Vec::new();
-    for (slot, codes) in &context.history.kernel.switches {
+    let kernel = &context.history.kernel;
+    for (slot, codes) in &kernel.switches {
         let fatal = codes.values().filter(|error| error.fatal);
         let fatal: Vec<Millis> = fatal.flat_map(|error| error.seen.moments()).collect();
         let answers = driver_reload::of_switch(context, slot).is_some();
-        let loads = context
-            .history
-            .kernel
-            .driver_loaded
-            .moments()
-            .filter(|_| answers);
-        let reloaded = loads
-            .filter(|at| driver_reload::was_quiet_after(context, *at, &fatal))
-            .max();
+        let is_quiet = |at: &Millis| driver_reload::was_quiet_after(context, *at, &fatal);
+        let loads = kernel.driver_loaded.moments().filter(|_| answers);
+        let reloaded = loads.filter(is_quiet).max();
         for (reason, fatal, stands_for) in [
             ("SxidFatal", true, policy.fatal_for),
             ("SxidNonfatal", false, Some(policy.nonfatal_for)),

@@ -63,12 +63,9 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
 /// these; of equals the one that was seen last.
 fn worth(seen: &SeenFabric) -> (bool, bool, Millis) {
     let device = &seen.device;
+    let is_whole = device.function.is_whole() && device.smi_parent.is_none();
     let near = |distance: &Distance| matches!(distance, Distance::Pix | Distance::Pxb);
-    (
-        device.function.is_whole() && device.smi_parent.is_none(),
-        seen.distances.values().any(near),
-        seen.last_seen,
-    )
+    (is_whole, seen.distances.values().any(near), seen.last_seen)
 }
 
 /// What to keep over a restart. Moments that move with every read are rounded, so that a node where

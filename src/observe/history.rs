@@ -10,12 +10,12 @@ pub use counted::Tracks;
 pub use memory::{KeptLink, Memory};
 
 use super::fabric::{self, SeenFabric};
-use super::kernel_log::KernelLog;
+use super::kernel_log::{KernelLog, keep_last};
 use super::remembered::Remembered;
 pub use super::totals::Totals;
 use super::{
-    BareNic, Dot1xFacts, GpuDirectFacts, KernelEvent, Neighbor, PciFacts, PortState, RdmaDevice,
-    RdmaPort, Snapshot, Stamped, Track, gives_away,
+    Dot1xFacts, GpuDirectFacts, KernelEvent, Neighbor, PciFacts, PortState, RdmaDevice, RdmaPort,
+    Snapshot, Stamped, Track, gives_away,
 };
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -176,12 +176,6 @@ pub struct DeviceHistory {
     pub main_function: bool,
 }
 
-fn keep_last(times: &mut Vec<Millis>, at: Millis) {
-    times.push(at);
-    let over = times.len().saturating_sub(MAX_APPEARANCES);
-    times.drain(..over);
-}
-
 /// A GPU seen this boot.
 #[derive(Debug, Clone, Default)]
 pub struct SeenGpu {
@@ -207,14 +201,13 @@ impl History {
         self.push_heard(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
-        let lost = self.totals.kmsg_records_lost;
         let at = snapshot.at;
         let track = self.other.entry(KERNEL_LOG_LOST.into()).or_default();
         if track.value().is_none() {
             // What was lost before the first snapshot was lost in this run, too.
             track.push(at.minus(Duration::from_millis(1)), 0);
         }
-        track.push(at, lost);
+        track.push(at, self.totals.kmsg_records_lost);
     }
 
     /// Drops what belongs to another boot: a reboot resets every counter and every memory. Called
@@ -225,18 +218,13 @@ impl History {
         }
         // What the kernel log said before the first snapshot is of this boot; what was restored is
         // not.
-        let (kernel, totals) = match self.started {
-            None => (
-                std::mem::take(&mut self.kernel_of_this_run),
-                std::mem::take(&mut self.totals),
-            ),
-            Some(_) => Default::default(),
-        };
+        let before = std::mem::take(self);
+        let totals = (before.started.is_none()).then_some(before.totals);
         *self = History {
             boot_id: boot_id.map(Into::into),
-            kernel,
-            totals,
-            remembered: std::mem::take(&mut self.remembered),
+            kernel: before.kernel_of_this_run,
+            totals: totals.unwrap_or_default(),
+            remembered: before.remembered,
             ..History::default()
         };
     }
@@ -313,11 +301,11 @@ impl History {
             seen.gone_since.get_or_insert(devices.at);
         }
         for device in devices.value.iter() {
-            let before = self.devices.get(&device.key);
-            let mut appeared = before.map_or_else(Vec::new, |seen| seen.appeared.clone());
-            if before.is_none_or(|seen| seen.missed > 1) {
+            let is_new = !self.devices.contains_key(&device.key);
+            let seen = self.devices.entry(device.key.clone()).or_default();
+            if is_new || seen.missed > 1 {
                 if !first {
-                    keep_last(&mut appeared, devices.at);
+                    keep_last(&mut seen.appeared, devices.at, MAX_APPEARANCES);
                 }
                 // Its links begin again, too.
                 for port in &device.ports {
@@ -329,33 +317,23 @@ impl History {
                     }
                 }
             }
-            let is_again = before.is_some_and(|seen| match (seen.index, device.index) {
+            let is_again = match (seen.index, device.index) {
                 (Some(before), Some(now)) => before != now,
                 _ => seen.missed > 1,
-            });
-            let mut returned = before.map_or_else(Vec::new, |seen| seen.returned.clone());
+            };
             // Names may change while a device settles: one that is missed then has not left again.
-            let last = returned.last().copied().unwrap_or_default();
-            let was_given = |nic: &BareNic| gives_away(nic.driver.as_deref());
-            let pci = snapshot
-                .pci
-                .as_ref()
-                .and_then(|pci| pci.value.bare.get(&device.key.0));
-            if is_again && devices.at.since(last) >= SETTLES && !pci.is_some_and(was_given) {
-                keep_last(&mut returned, devices.at);
+            let last = seen.returned.last().copied().unwrap_or_default();
+            let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
+            let nic = pci.and_then(|pci| pci.bare.get(&device.key.0));
+            let was_given = nic.is_some_and(|nic| gives_away(nic.driver.as_deref()));
+            if is_again && devices.at.since(last) >= SETTLES && !was_given {
+                keep_last(&mut seen.returned, devices.at, MAX_APPEARANCES);
             }
-            self.devices.insert(
-                device.key.clone(),
-                DeviceHistory {
-                    appeared,
-                    returned,
-                    index: device.index.or(before.and_then(|seen| seen.index)),
-                    name: device.name.clone(),
-                    ports: device.ports.iter().map(|port| port.number).collect(),
-                    main_function: device.function.is_whole(),
-                    ..DeviceHistory::default()
-                },
-            );
+            (seen.missed, seen.gone_since) = (0, None);
+            seen.index = device.index.or(seen.index);
+            seen.name.clone_from(&device.name);
+            seen.ports = device.ports.iter().map(|port| port.number).collect();
+            seen.main_function = device.function.is_whole();
         }
         self.prune();
     }
@@ -409,12 +387,8 @@ impl History {
             for gpu in &pci.value.gpus {
                 self.gpus.insert(gpu.to_string(), SeenGpu::default());
             }
-            let new = pci
-                .value
-                .bare
-                .keys()
-                .take(MAX_DEVICES.saturating_sub(self.bare.len()));
-            self.bare.extend(new.cloned());
+            let room = MAX_DEVICES.saturating_sub(self.bare.len());
+            self.bare.extend(pci.value.bare.keys().take(room).cloned());
             for (address, function) in &pci.value.functions {
                 for (severity, count) in &function.aer {
                     let tracks = self.aer.entry(address.clone()).or_default();

@@ -7,7 +7,7 @@ use super::totals::Totals;
 use super::{KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Moments kept of one kind of event.
 const MAX_TIMES: usize = 64;
@@ -72,7 +72,7 @@ pub struct Seen {
     /// Moment of the latest event.
     pub last: Millis,
     /// The latest moments, oldest first; bounded.
-    pub times: VecDeque<Millis>,
+    pub times: Vec<Millis>,
     /// The last message, cut to a bound.
     pub text: String,
     /// The last event was in the log before the agent began to read.
@@ -109,9 +109,7 @@ impl GpuLog {
     /// What was said until then is over, if the GPU stays quiet.
     pub(super) fn take_back(&mut self, at: Millis) {
         if self.taken_back.last() != Some(&at) {
-            self.taken_back.push(at);
-            let over = self.taken_back.len().saturating_sub(MAX_TIMES);
-            self.taken_back.drain(..over);
+            keep_last(&mut self.taken_back, at, MAX_TIMES);
         }
     }
 }
@@ -132,10 +130,7 @@ impl Seen {
         self.last = self.last.max(at);
         self.historic = historic;
         self.text = text.chars().take(MAX_TEXT).collect();
-        self.times.push_back(at);
-        while self.times.len() > MAX_TIMES {
-            self.times.pop_front();
-        }
+        keep_last(&mut self.times, at, MAX_TIMES);
     }
 
     /// How often since a moment; at most the number of moments kept.
@@ -169,10 +164,8 @@ impl KernelLog {
         let mut kept = self.clone();
         kept.devices.retain(|_, device| {
             let failed = device.notes.keys().any(|note| note.is_grave());
-            let shows = |note: &Note| failed && *note == Note::LinkUp;
-            device
-                .notes
-                .retain(|note, _| !note.is_routine() || shows(note));
+            let is_kept = |note: &Note| !note.is_routine() || failed && *note == Note::LinkUp;
+            device.notes.retain(|note, _| is_kept(note));
             !device.notes.is_empty()
         });
         kept
@@ -313,6 +306,12 @@ fn merge(kept: &mut XidDetail, new: &XidDetail) {
     for (word, more) in kept.words.iter_mut().zip(&new.words) {
         *word |= more;
     }
+}
+
+/// Adds a moment, and drops the oldest beyond `most`.
+pub(super) fn keep_last(times: &mut Vec<Millis>, at: Millis, most: usize) {
+    times.push(at);
+    times.drain(..times.len().saturating_sub(most));
 }
 
 /// The entry of a key, made if there is room.

@@ -65,20 +65,14 @@ impl NodeResources {
 
     /// GPUs that pods may request, of any vendor.
     pub fn gpus(&self) -> u64 {
-        let gpus = self
-            .resources
-            .iter()
-            .filter(|(name, _)| is_gpu_resource(name));
+        let gpus = (self.resources.iter()).filter(|(name, _)| is_gpu_resource(name));
         let counts = gpus.filter_map(|(_, offered)| offered.allocatable);
         counts.fold(0, u64::saturating_add)
     }
 
     /// RDMA devices that pods may request, or slots of them, by resource name; none with the count zero.
     pub fn rdma(&self) -> impl Iterator<Item = (&String, u64)> {
-        let others = self
-            .resources
-            .iter()
-            .filter(|(name, _)| !is_gpu_resource(name));
+        let others = (self.resources.iter()).filter(|(name, _)| !is_gpu_resource(name));
         let counts = others.map(|(name, offered)| (name, offered.allocatable.unwrap_or(0)));
         counts.filter(|(_, count)| *count > 0)
     }

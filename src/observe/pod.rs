@@ -166,9 +166,7 @@ pub fn is_rdma_resource(name: &str) -> bool {
         // Each network also has its number of addresses: `rdma-0.IP`.
         "networking.gke.io.networks" => !lower.ends_with(".ip"),
         "mrdma.google.com" => true,
-        _ => ["rdma", "roce", "infiniband"]
-            .iter()
-            .any(|part| lower.contains(part)),
+        _ => (["rdma", "roce", "infiniband"].iter()).any(|part| lower.contains(part)),
     }
 }
 
@@ -176,14 +174,8 @@ pub fn is_rdma_resource(name: &str) -> bool {
 /// that Google's manifests give it (`tcpd-daemon`, `fastrak-daemon`, `tcpxo-daemon`, `tcpx-daemon`,
 /// `rxdm`), or by the program's name in its image (`…/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.9`).
 pub fn is_gpudirect_tcp_daemon(container: &str, image: &str) -> bool {
-    let names = [
-        "tcpxo-daemon",
-        "tcpx-daemon",
-        "tcpd-daemon",
-        "fastrak-daemon",
-        "rxdm",
-    ];
-    names.iter().any(|part| container.contains(part)) || image.contains("tcpgpudmarxd")
+    let mut names = "tcpxo-daemon tcpx-daemon tcpd-daemon fastrak-daemon rxdm".split(' ');
+    names.any(|part| container.contains(part)) || image.contains("tcpgpudmarxd")
 }
 
 #[cfg(test)]

@@ -114,23 +114,6 @@ pub struct RdmaPort {
     pub netdev: Option<String>,
 }
 
-/// Kind of PCI function behind an RDMA device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum Function {
-    /// A physical function, or the only function there is.
-    #[default]
-    Physical,
-    /// A VF whose PF is on this host (`physfn` link).
-    VirtualOfHost,
-    /// A VF handed to this machine as a guest (VF device id, no PF in sight): it *is* the fabric here.
-    VirtualInGuest,
-    /// An mlx5 sub-function on the auxiliary bus.
-    SubFunction,
-    /// rxe, siw: no hardware behind it.
-    Software,
-}
-
 impl Function {
     /// Whether it may be a rail: neither a function of another device on this host nor software.
     pub fn is_whole(self) -> bool {
@@ -148,6 +131,22 @@ pub struct Sriov {
 }
 
 words! {
+    /// Kind of PCI function behind an RDMA device.
+    #[derive(Default)]
+    Function {
+        /// A physical function, or the only function there is.
+        #[default]
+        Physical = "physical",
+        /// A VF whose PF is on this host (`physfn` link).
+        VirtualOfHost = "virtual_of_host",
+        /// A VF handed to this machine as a guest (VF device id, no PF in sight): it *is* the fabric here.
+        VirtualInGuest = "virtual_in_guest",
+        /// An mlx5 sub-function on the auxiliary bus.
+        SubFunction = "sub_function",
+        /// rxe, siw: no hardware behind it.
+        Software = "software",
+    }
+
     /// Link layer of a port.
     LinkLayer {
         /// `InfiniBand`: needs a subnet manager.
@@ -173,22 +172,7 @@ words! {
         /// 5
         ActiveDefer = "active_defer",
     }
-}
 
-impl PortState {
-    /// From the kernel's number.
-    pub fn from_id(id: u32) -> Self {
-        *Self::ALL.get(id as usize).unwrap_or(&Self::Unknown)
-    }
-
-    /// Whether traffic passes: a port in ActiveDefer is still up, though its link was lost a moment
-    /// ago (IBTA, PortState).
-    pub fn is_up(self) -> bool {
-        matches!(self, PortState::Active | PortState::ActiveDefer)
-    }
-}
-
-words! {
     /// Physical state of a port (IBTA PortPhysicalState).
     PhysState {
         /// 0 or a number without a name.
@@ -207,6 +191,27 @@ words! {
         ErrorRecovery = "error_recovery",
         /// 7
         PhyTest = "phy_test",
+    }
+
+    /// Kind of a GID, from `gid_attrs/types/N`.
+    GidKind {
+        /// `IB/RoCE v1`: native InfiniBand, or RoCE that cannot be routed.
+        IbOrRoceV1 = "ib_or_roce_v1",
+        /// `RoCE v2`: RDMA over UDP, routable.
+        RoceV2 = "roce_v2",
+    }
+}
+
+impl PortState {
+    /// From the kernel's number.
+    pub fn from_id(id: u32) -> Self {
+        *Self::ALL.get(id as usize).unwrap_or(&Self::Unknown)
+    }
+
+    /// Whether traffic passes: a port in ActiveDefer is still up, though its link was lost a moment
+    /// ago (IBTA, PortState).
+    pub fn is_up(self) -> bool {
+        matches!(self, PortState::Active | PortState::ActiveDefer)
     }
 }
 
@@ -284,14 +289,4 @@ pub struct Gid {
     pub kind: Option<GidKind>,
     /// Network device behind it.
     pub netdev: Option<String>,
-}
-
-/// Kind of a GID, from `gid_attrs/types/N`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GidKind {
-    /// `IB/RoCE v1`: native InfiniBand, or RoCE that cannot be routed.
-    IbOrRoceV1,
-    /// `RoCE v2`: RDMA over UDP, routable.
-    RoceV2,
 }

@@ -197,23 +197,15 @@ impl Track {
         let start = window.start();
         let steps = self.steps.iter();
         let steps = steps.filter(|step| step.at > start && counts(step.from, step.at));
-        let by = steps
-            .map(|step| step.within(window))
-            .fold(0, u64::saturating_add);
-        let watched_from = self.baseline?.max(start);
-        Some(Increase {
-            by,
-            over: window.now.since(watched_from),
-        })
+        let by = (steps.map(|step| step.within(window))).fold(0, u64::saturating_add);
+        let over = window.now.since(self.baseline?.max(start));
+        Some(Increase { by, over })
     }
 
     /// Increase of the last sample over the one before it, and the time between.
     pub fn last_step(&self) -> Option<Increase> {
-        let (at, _) = self.last?;
-        Some(Increase {
-            by: self.last_by,
-            over: at.since(self.previous?),
-        })
+        let (by, over) = (self.last_by, self.last_at()?.since(self.previous?));
+        Some(Increase { by, over })
     }
 }
 

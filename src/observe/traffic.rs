@@ -111,16 +111,16 @@ impl NetCounters {
         for (now, then) in passed.each().into_iter().zip({ *before }.each()) {
             *now = now.checked_sub(*then)?;
         }
-        let less = |all: u64, part: u64| to_f64(all.saturating_sub(part));
+        let less = |all: u64, part: u64| all.saturating_sub(part) as f64;
         let ip = Bytes {
             received: less(passed.ip_received_bytes, passed.loopback_received_bytes),
             sent: less(passed.ip_sent_bytes, passed.loopback_sent_bytes),
         };
         let packets_out = passed.ip_sent.saturating_add(passed.ip_forwarded);
         let others_out = passed.udp_sent.saturating_add(passed.ip_forwarded);
-        let share_in = share(to_f64(passed.tcp_received), to_f64(passed.ip_received));
-        let share_out = share(less(packets_out, others_out), to_f64(packets_out));
-        let most_out = to_f64(passed.tcp_sent) * MAX_SEGMENT;
+        let share_in = share(passed.tcp_received as f64, passed.ip_received as f64);
+        let share_out = share(less(packets_out, others_out), packets_out as f64);
+        let most_out = passed.tcp_sent as f64 * MAX_SEGMENT;
         Some(Moved {
             tcp: Bytes {
                 received: ip.received * share_in,
@@ -128,8 +128,8 @@ impl NetCounters {
             },
             ip,
             links: Bytes {
-                received: to_f64(passed.links_received_bytes),
-                sent: to_f64(passed.links_sent_bytes),
+                received: passed.links_received_bytes as f64,
+                sent: passed.links_sent_bytes as f64,
             },
         })
     }
@@ -140,11 +140,6 @@ fn share(part: f64, all: f64) -> f64 {
         true => (part / all).clamp(0.0, 1.0),
         false => 0.0,
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
-fn to_f64(value: u64) -> f64 {
-    value as f64
 }
 
 /// A pod that holds GPUs, as far as telling its traffic needs it.
@@ -233,7 +228,7 @@ pub struct NodeRdma {
 impl PodTraffic {
     /// Whether its network namespace moves more than so many bytes a second by TCP.
     pub fn is_above(&self, threshold: u64) -> bool {
-        (self.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > to_f64(threshold))
+        (self.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > threshold as f64)
     }
 }
 

@@ -130,9 +130,7 @@ impl VerdictHistory {
             return &[];
         }
         let count = new.len();
-        let new = new
-            .into_iter()
-            .map(|change| HistoryEntry { at: now, change });
+        let new = (new.into_iter()).map(|change| HistoryEntry { at: now, change });
         let mut entries: Vec<HistoryEntry> = self.entries.iter().cloned().chain(new).collect();
         entries.drain(..entries.len().saturating_sub(MOST));
         self.entries = entries.into();

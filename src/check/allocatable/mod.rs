@@ -39,7 +39,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         for (name, offered) in &offer.resources {
             // That none is there at all is reported once.
             if missing.is_none() || offered.allocatable != Some(0) {
-                found.extend(numbers::of_resource(context, offer, name, *offered));
+                found.extend(numbers::judge(context, name, *offered));
             }
         }
         found.extend(missing);
@@ -71,12 +71,10 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     if sure == Certainty::No || split || context.fewer_rails_are_excused() || all_there() {
         return None;
     }
-    let fixed =
-        matches!(sure, Certainty::Yes | Certainty::OnBus) && profile.certain_shape().is_some();
-    let sure_of = if fixed {
-        Certainty::Yes
-    } else {
-        Certainty::AtMost
+    let fixed = profile.rails_on_bus().is_some();
+    let sure_of = match fixed {
+        true => Certainty::Yes,
+        false => Certainty::AtMost,
     };
     let sources = Sources {
         shape: Some((promised.into(), sure_of)),

@@ -1,7 +1,7 @@
 //! The number that the Node tells of a resource, against what there is of it.
 
 use super::resources::{Present, is_for_rdma, present};
-use super::{Candidate, Context, NodeResources, say};
+use super::{Candidate, Context, say};
 use crate::check::profile::Shape;
 use crate::check::{Reason, Weight};
 use crate::observe::{Offered, is_gpu_resource, is_whole_gpus};
@@ -9,15 +9,10 @@ use crate::observe::{Offered, is_gpu_resource, is_whole_gpus};
 const FEWER: Reason = "ResourceFewerThanDevices";
 const MORE: Reason = "ResourceMoreThanDevices";
 
-pub(super) fn of_resource(
-    context: &Context<'_>,
-    offer: &NodeResources,
-    name: &str,
-    offered: Offered,
-) -> Option<Candidate> {
+pub(super) fn judge(context: &Context<'_>, name: &str, offered: Offered) -> Option<Candidate> {
     let allocatable = offered.allocatable?;
     if is_whole_gpus(name) {
-        return gpus(context, offer, name, allocatable);
+        return gpus(context, name, allocatable);
     }
     let (size, rails) = (offered.size(), context.rails().count() as u64);
     let told = |reason, message| {
@@ -145,17 +140,11 @@ fn ratio(
     Some(found.with("rails_per_gpu", rails as f64 / gpus as f64))
 }
 
-fn gpus(
-    context: &Context<'_>,
-    offer: &NodeResources,
-    name: &str,
-    allocatable: u64,
-) -> Option<Candidate> {
+fn gpus(context: &Context<'_>, name: &str, allocatable: u64) -> Option<Candidate> {
     let have = present(context, name, allocatable)?.exactly()?;
     // Parts of GPUs under names of their own: then these are those that are left.
-    let parts = offer.resources.iter().any(|(other, of)| {
-        is_gpu_resource(other) && other != name && of.allocatable.unwrap_or(0) > 0
-    });
+    let mut others = (context.offer?.resources.iter()).filter(|(other, _)| *other != name);
+    let parts = others.any(|(other, of)| is_gpu_resource(other) && of.allocatable > Some(0));
     // Time slicing keeps the name and multiplies the number.
     let sliced = have > 0 && allocatable > have && allocatable.is_multiple_of(have);
     if parts || sliced || have == 0 || allocatable == have {

@@ -1,6 +1,6 @@
 //! Why a run is slower than its rails, as far as the log and the node's report show.
 
-use super::topology::Topology;
+use super::{decide::Case, topology::Topology};
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::{RailKind, Rails};
 use crate::observe::nccl::NcclLog;
@@ -89,18 +89,17 @@ impl LogFacts {
     }
 }
 
-/// Notes and remedies for a run below line rate.
-pub(super) fn of_low_bandwidth(
-    nccl: Option<&NcclVerdict>,
-    facts: &LogFacts,
-    topology: &Topology,
-    rails: &Rails,
-    ratio: f64,
-) -> (Vec<String>, Vec<String>) {
+/// Notes and remedies.
+type Advice = (Vec<String>, Vec<String>);
+
+/// Those for a run below line rate.
+pub(super) fn of_low_bandwidth(case: &Case<'_>, rails: &Rails, ratio: f64) -> Advice {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
-    let (kind, count) = (kind(nccl, rails), rails.count);
+    let (nccl, facts, count) = (case.nccl, case.facts, rails.count);
+    let kind = kind(nccl, rails);
     // NICs in the log are those of verbs; plugins show several as one.
-    let fewer = |nics: &u32| *nics < rails.count.min(topology.fewest_ranks());
+    let ranks = case.topology.map_or(0, Topology::fewest_ranks);
+    let fewer = |nics: &u32| *nics < count.min(ranks);
     if let Some(listed) = facts.listed.filter(fewer) {
         notes.push(format!(
             "NCCL found {listed} NICs; the node has {count} rails"

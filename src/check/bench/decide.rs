@@ -182,8 +182,7 @@ impl Case<'_> {
         }
         let ratio = best / limit.expected;
         if ratio < LINE_RATE {
-            let (notes, remedies) =
-                causes::of_low_bandwidth(self.nccl, self.facts, topology, rails, ratio);
+            let (notes, remedies) = causes::of_low_bandwidth(self, rails, ratio);
             return BenchVerdict {
                 notes,
                 remedies,

@@ -81,17 +81,13 @@ pub(super) fn nics(context: &Context<'_>) -> Vec<Candidate> {
     });
     let dead: Vec<(&String, &Seen)> = dead.collect();
     let are_rails = fewer_by(context, pci, dead.len());
-    let found = dead
-        .into_iter()
-        .filter(|_| are_rails)
-        .map(|(address, said)| {
-            let message = format!("{address} is not on the PCI bus, and failed: {}", said.text);
-            let about = (format!("{address} log"), address.as_str());
-            let found = context.candidate("NicFellOff", about, message);
-            found
-                .with("address", address.as_str())
-                .with("count", said.count)
-        });
+    let dead = dead.into_iter().filter(|_| are_rails);
+    let found = dead.map(|(address, said)| {
+        let message = format!("{address} is not on the PCI bus, and failed: {}", said.text);
+        let about = (format!("{address} log"), address.as_str());
+        let found = context.candidate("NicFellOff", about, message);
+        (found.with("address", address.as_str())).with("count", said.count)
+    });
     found.collect()
 }
 
@@ -105,9 +101,7 @@ fn is_off_bus(context: &Context<'_>, pci: &PciFacts, address: &str) -> bool {
         return true;
     }
     let function = |address: &str| address.parse::<Bdf>().ok().map(|address| address.function);
-    let mut rails = context
-        .rails()
-        .filter(|rail| rail.device.function.is_whole());
+    let mut rails = (context.rails()).filter(|rail| rail.device.function.is_whole());
     let is_port = |own: Bdf| Some(own.function) == function(address);
     known.all(|own| own != address) && rails.any(|rail| rail.device.pci.is_some_and(is_port))
 }

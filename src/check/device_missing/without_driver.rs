@@ -155,19 +155,15 @@ fn guess<'a>(
 
 /// Models of the rails.
 fn models<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
-    (context.rails())
-        .filter_map(|rail| rail.device.pci_id.as_deref())
-        .collect()
+    let models = (context.rails()).filter_map(|rail| rail.device.pci_id.as_deref());
+    models.collect()
 }
 
 /// GPUs with a rail next to them.
 fn served<'a>(context: &Context<'a>, pci: &'a PciFacts) -> BTreeSet<&'a str> {
-    (context.rails())
-        .filter_map(|rail| pci.distances.get(&rail.address()?))
-        .flatten()
-        .filter(|(_, distance)| is_near(**distance))
-        .map(|(gpu, _)| gpu.as_str())
-        .collect()
+    let distances = (context.rails()).filter_map(|rail| pci.distances.get(&rail.address()?));
+    let near = (distances.flatten()).filter(|(_, distance)| is_near(**distance));
+    near.map(|(gpu, _)| gpu.as_str()).collect()
 }
 
 /// Distance of the nearest NIC of any sort to each GPU that has one below its root port.

@@ -1,8 +1,7 @@
 //! What led to a verdict, and what to do about it.
 
-use super::context::JobContext;
 use super::network::{Fallback, all_by_nvlink};
-use super::{span::JobSpan, verdict::NcclVerdict};
+use super::{span::Job, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
@@ -22,24 +21,20 @@ struct Order {
 static ORDER: LazyLock<Order> = LazyLock::new(|| embedded(include_str!("causes.toml")));
 
 /// Causes, the likeliest root first.
-pub(super) fn causes(
-    log: &NcclLog,
-    context: &JobContext<'_>,
-    span: &JobSpan<'_>,
-    judged: &NcclVerdict,
-) -> Vec<Cause> {
+pub(super) fn causes(job: &Job<'_>, judged: &NcclVerdict) -> Vec<Cause> {
+    let log = job.log;
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let seen = |failure: &Failure| log.failures.contains_key(failure);
-    let multi = span.multi != Some(false) && all_by_nvlink(log, span, context) != Some(true);
+    let multi = job.multi != Some(false) && all_by_nvlink(job) != Some(true);
     let tcp = judged.tcp_fallback != Fallback::No
         && (log.channels.net(Net::Socket) > 0 || any(|p| p.net() == Some(Net::Socket)));
     let mut causes = Vec::new();
     if judged.tcp_fallback == Fallback::Configured {
-        causes.extend(settings(log, context, true));
+        causes.extend(settings(job, true));
     }
     // A node without verbs finds none; that matters only if the job needs the network.
     let missed = tcp || multi;
-    let lacking = missed && plugin_lacking(log, context);
+    let lacking = missed && plugin_lacking(job);
     let is_lacking = |root: &Failure| lacking && *root == Failure::PluginMissing;
     // Another plugin may have looked in vain before NCCL itself found some, and it goes on without a device that
     // it cannot open (`ncclIbInitDevices` in src/transport/net_ib).
@@ -78,7 +73,8 @@ pub(super) fn causes(
 }
 
 /// The settings that ask for TCP. `printed`: also those that only a printed command line shows.
-pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -> Vec<Cause> {
+pub(super) fn settings(job: &Job<'_>, printed: bool) -> Vec<Cause> {
+    let (log, context) = (job.log, job.context);
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let asked = printed && log.printed_socket || context.wants_sockets();
     let sockets = any(|p| p.asks_socket) || asked;
@@ -100,7 +96,8 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>, printed: bool) -
 }
 
 /// Whether a plugin was requested, by name, by its own settings or with EFA devices, and none was found.
-pub(super) fn plugin_lacking(log: &NcclLog, context: &JobContext<'_>) -> bool {
+pub(super) fn plugin_lacking(job: &Job<'_>) -> bool {
+    let (log, context) = (job.log, job.context);
     let set = |name| (log.env.get(name).map(String::as_str)).or(context.variable(name));
     let file = set("NCCL_NET_PLUGIN").is_some_and(|name| {
         !matches!(name, "" | "libnccl-net-none.so") && !name.eq_ignore_ascii_case("none")

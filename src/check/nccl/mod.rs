@@ -23,10 +23,10 @@ use crate::observe::nccl::NcclLog;
 /// Judges a log by what it shows and by the job's pod and environment.
 pub fn judge(log: &NcclLog, context: &JobContext<'_>) -> NcclVerdict {
     let hosts = span::distinct_hosts(log);
-    let span = span::span(log, &hosts, context);
-    let used = network::used(log, &span, context);
+    let job = span::span(log, &hosts, context);
+    let used = network::used(&job);
     let hang = job::hang(log, context);
-    verdict::verdict(log, context, &span, used, hang)
+    verdict::verdict(&job, used, hang)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Which network a job uses, and whether TCP is what it was meant to use.
 
 use super::causes;
-use super::context::JobContext;
-use super::span::{JobSpan, group_span};
+use super::span::Job;
 use crate::data_files::line_of;
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::{Link, Transport};
@@ -36,16 +35,7 @@ words! {
         /// The log does not show the network.
         Unknown = "unknown",
     }
-}
 
-impl Network {
-    /// The name for people.
-    pub fn title(self) -> &'static str {
-        line_of(include_str!("networks.txt"), self.as_str()).unwrap_or_default()
-    }
-}
-
-words! {
     /// Whether TCP carries what RDMA should.
     Fallback {
         /// TCP carries data between nodes, and nothing in the log or the manifest asks for that.
@@ -59,6 +49,13 @@ words! {
     }
 }
 
+impl Network {
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        line_of(include_str!("networks.txt"), self.as_str()).unwrap_or_default()
+    }
+}
+
 /// The network in use, and whether it is a fallback.
 pub(super) type Used = (Network, Fallback);
 
@@ -68,11 +65,12 @@ const NONE: Used = (Network::None, Fallback::No);
 const BY_NVLINK: Used = (Network::Unknown, Fallback::No);
 const UNKNOWN: Used = (Network::Unknown, Fallback::Unknown);
 
-pub(super) fn used(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
+pub(super) fn used(job: &Job<'_>) -> Used {
+    let log = job.log;
     // Connections of an earlier run say nothing about this one.
     let nets: BTreeSet<Net> = log.nets().into_iter().map(|(net, _)| net).collect();
     if nets.len() > 1
-        && let Some(used) = by_widest(log, span, context)
+        && let Some(used) = by_widest(job)
     {
         return used;
     }
@@ -80,19 +78,19 @@ pub(super) fn used(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) 
     let contradicted = chosen_nets.peek().is_some() && chosen_nets.all(|net| !net.is_tcp());
     let other = nets.iter().find(|net| !net.is_tcp());
     match (nets.iter().any(|net| net.is_tcp()), other) {
-        (false, Some(net)) => carried(log, &log.channels, *net, span, context),
+        (false, Some(net)) => carried(job, &log.channels, *net),
         // Connections that contradict every choice are quoted from another log.
         (true, None) if contradicted => UNKNOWN,
-        (true, None) => over_tcp(log, &log.channels, span, context),
+        (true, None) => over_tcp(job, &log.channels),
         // Two networks, and no communicator shows which serves what.
         (true, Some(_)) => UNKNOWN,
-        (false, None) => chosen(log, span, context),
+        (false, None) => chosen(job),
     }
 }
 
 /// If communicators use different networks, the widest one in use decides.
-fn by_widest(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Option<Used> {
-    let with_net = log.groups.iter().filter(|(_, group)| {
+fn by_widest(job: &Job<'_>) -> Option<Used> {
+    let with_net = job.log.groups.iter().filter(|(_, group)| {
         let used = group.channels.nets().next().is_some();
         used && !group.superseded
     });
@@ -105,53 +103,42 @@ fn by_widest(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Opt
         return None;
     }
     let (key, group) = with_net().max_by_key(|(_, group)| group.last_line)?;
-    let multi = group_span(*key, group, span.hosts, context);
-    let span = JobSpan {
-        hosts: span.hosts,
-        multi: multi.or(span.multi),
+    let job = Job {
+        multi: job.group_span(*key, group).or(job.multi),
         firm: true,
+        ..*job
     };
     Some(match net.is_tcp() {
-        true => over_tcp(log, &group.channels, &span, context),
-        false => carried(log, &group.channels, net, &span, context),
+        true => over_tcp(&job, &group.channels),
+        false => carried(&job, &group.channels, net),
     })
 }
 
 /// Judges connections over a net other than plain TCP.
-fn carried(
-    log: &NcclLog,
-    counts: &ChannelCounts,
-    net: Net,
-    span: &JobSpan<'_>,
-    context: &JobContext<'_>,
-) -> Used {
-    if net == Net::Ofi && log.live().any(|process| process.ofi_tcp) {
-        return ofi_over_tcp(log, span, context);
+fn carried(job: &Job<'_>, counts: &ChannelCounts, net: Net) -> Used {
+    if net == Net::Ofi && job.log.live().any(|process| process.ofi_tcp) {
+        return ofi_over_tcp(job);
     }
     // Containers of one host use the net too.
-    if span.multi == Some(false) {
+    if job.multi == Some(false) {
         return NONE;
     }
-    (of_net(log, net, &counts.nics), Fallback::No)
+    (of_net(job.log, net, &counts.nics), Fallback::No)
 }
 
 /// Judges connections over NCCL's own TCP, or FastSocket's.
-fn over_tcp(
-    log: &NcclLog,
-    counts: &ChannelCounts,
-    span: &JobSpan<'_>,
-    context: &JobContext<'_>,
-) -> Used {
-    let stays = counts.crosses() == Some(false) && !counts.shares_devices() && !log.shared_names;
-    if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
+fn over_tcp(job: &Job<'_>, counts: &ChannelCounts) -> Used {
+    let within = counts.crosses() == Some(false) && !counts.shares_devices();
+    let stays = within && !job.log.shared_names;
+    if job.multi == Some(false) && job.firm || stays && job.multi != Some(true) {
         return NONE;
     }
-    let fallback = if configured(log, context) {
+    let fallback = if configured(job) {
         Fallback::Configured
-    } else if span.multi.is_none() && log.live().any(|process| process.shm_off) {
+    } else if job.multi.is_none() && job.log.live().any(|process| process.shm_off) {
         // Without shared memory ranks of one node use the net too.
         Fallback::Unknown
-    } else if perhaps_asked(log, context) {
+    } else if perhaps_asked(job) {
         Fallback::Configured
     } else {
         Fallback::Yes
@@ -163,7 +150,8 @@ fn over_tcp(
 /// what NCCL_NET=Socket looks like, which is never printed. From 2.13 to 2.28.3 verbs are tried even then:
 /// without their lines NCCL_IB_DISABLE is set, unless the log shows variables and not that one. Without
 /// devices and NCCL's version, which up to 2.21 only rank 0 prints, the log may lack the lines that tell.
-fn perhaps_asked(log: &NcclLog, context: &JobContext<'_>) -> bool {
+fn perhaps_asked(job: &Job<'_>) -> bool {
+    let log = job.log;
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let minor = |version: &String| version.split('.').nth(1)?.parse::<u32>().ok();
@@ -177,56 +165,48 @@ fn perhaps_asked(log: &NcclLog, context: &JobContext<'_>) -> bool {
         _ => any(|p| p.env_shown) && !any(|p| p.ib_tried),
     };
     let failed = |process: &Process| process.ib_failed() || process.plugin_failed;
-    let no_plugin =
-        log.failures.contains_key(&Failure::PluginInit) || causes::plugin_lacking(log, context);
+    let no_plugin = log.failures.contains_key(&Failure::PluginInit) || causes::plugin_lacking(job);
     processes.any(Process::only_socket_tried) && !lines_lack && !no_plugin && !any(failed)
 }
 
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.
-fn chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
-    let nets = nets_between_nodes(log, span, context);
+fn chosen(job: &Job<'_>) -> Used {
+    let nets = nets_between_nodes(job);
     let other = nets.iter().find(|net| !net.is_tcp()).copied();
     match (nets.iter().any(|net| net.is_tcp()), other) {
         // Ranks chose differently, and no connection shows which choice won.
-        (true, Some(_)) if span.multi != Some(false) => UNKNOWN,
-        (true, None) => tcp_chosen(log, span, context),
-        _ if span.multi == Some(false) => NONE,
-        (_, Some(net)) => carried(log, &log.channels, net, span, context),
-        (_, None) if all_by_nvlink(log, span, context) == Some(true) => BY_NVLINK,
-        (_, None) => nothing_shown(log, context),
+        (true, Some(_)) if job.multi != Some(false) => UNKNOWN,
+        (true, None) => tcp_chosen(job),
+        _ if job.multi == Some(false) => NONE,
+        (_, Some(net)) => carried(job, &job.log.channels, net),
+        (_, None) if all_by_nvlink(job) == Some(true) => BY_NVLINK,
+        (_, None) => nothing_shown(job),
     }
 }
 
 /// The nets of processes, but for those whose communicators all stay in their node where others do not: those
 /// may be of another job.
-fn nets_between_nodes(
-    log: &NcclLog,
-    span: &JobSpan<'_>,
-    context: &JobContext<'_>,
-) -> BTreeSet<Net> {
+fn nets_between_nodes(job: &Job<'_>) -> BTreeSet<Net> {
     let (mut within, mut across) = (BTreeSet::new(), BTreeSet::new());
-    for (key, group) in log.groups.iter().filter(|(_, group)| !group.superseded) {
-        match group_span(*key, group, span.hosts, context) {
+    for (key, group) in job.log.groups.iter().filter(|(_, group)| !group.superseded) {
+        match job.group_span(*key, group) {
             Some(false) => within.extend(group.places()),
             _ => across.extend(group.places()),
         }
     }
     let counts = |place| across.is_empty() || across.contains(place) || !within.contains(place);
-    let live = log.processes.iter().filter(|(_, process)| !process.stale);
+    let live = (job.log.processes.iter()).filter(|(_, process)| !process.stale);
     let nets = live.filter_map(|(place, process)| process.net().filter(|_| counts(place)));
     nets.collect()
 }
 
 /// Whether NVLink joins all ranks of all communicators that may span nodes (MNNVL), so that none uses the net.
 /// `None` if the log does not show it.
-pub(super) fn all_by_nvlink(
-    log: &NcclLog,
-    span: &JobSpan<'_>,
-    context: &JobContext<'_>,
-) -> Option<bool> {
+pub(super) fn all_by_nvlink(job: &Job<'_>) -> Option<bool> {
+    let log = job.log;
     let groups = log.groups.iter().filter(|_| log.mnnvl);
     let wide = groups.filter(|(key, group)| {
-        let within = group_span(**key, group, span.hosts, context) == Some(false);
+        let within = job.group_span(**key, group) == Some(false);
         key.nranks > 1 && !group.superseded && !within
     });
     let wide: Vec<_> = wide.collect();
@@ -240,9 +220,7 @@ pub(super) fn all_by_nvlink(
         return crossed.is_none_or(|on| on == "0").then_some(false);
     }
     // A split may be of a wider one, and lines of a wider one may be left out.
-    let widest = wide
-        .iter()
-        .max_by_key(|(key, group)| (key.nranks, !group.split))?;
+    let widest = (wide.iter()).max_by_key(|(key, group)| (key.nranks, !group.split))?;
     let all = wide.iter().all(|of| whole(of) == Some(true));
     // `ncclTopoCheckP2p` in src/graph/paths.cc.
     let is_set = |name: &str, values: &[&str]| {
@@ -253,36 +231,35 @@ pub(super) fn all_by_nvlink(
     (all && !no_p2p && !widest.1.split && !log.folded).then_some(true)
 }
 
-fn tcp_chosen(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
-    let configured = configured(log, context);
-    let by_nvlink = all_by_nvlink(log, span, context);
-    let mnnvl = log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl);
-    let fallback = match span.multi {
-        Some(false) if span.firm || !configured => return NONE,
+fn tcp_chosen(job: &Job<'_>) -> Used {
+    let configured = configured(job);
+    let by_nvlink = all_by_nvlink(job);
+    let mnnvl = job.log.mnnvl || job.log.channels.over.contains_key(&Transport::Mnnvl);
+    let fallback = match job.multi {
+        Some(false) if job.firm || !configured => return NONE,
         _ if by_nvlink == Some(true) => return BY_NVLINK,
         _ if configured => Fallback::Configured,
-        Some(true) if perhaps_asked(log, context) => Fallback::Configured,
+        Some(true) if perhaps_asked(job) => Fallback::Configured,
         Some(true) if !mnnvl || by_nvlink == Some(false) => Fallback::Yes,
         _ => Fallback::Unknown,
     };
     (Network::Socket, fallback)
 }
 
-fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
+fn nothing_shown(job: &Job<'_>) -> Used {
+    let log = job.log;
     // The first net that initialises wins: a plugin without a failure was initialised before any
     // connection was made.
+    let failed = |process: &Process| process.ib_none || process.ib_refused;
     let plugin = log.processes.values().any(|process| process.ib_plugin);
-    let plugin = plugin
-        && !log
-            .live()
-            .any(|process| process.ib_none || process.ib_refused);
+    let plugin = plugin && !log.live().any(failed);
     // A command line that is printed is not yet what NCCL did: EFA's set NCCL_IB_DISABLE and use libfabric.
     // NCCL_IB_DISABLE alone shows no network: a plugin may serve it.
-    let settings = causes::settings(log, context, false);
+    let settings = causes::settings(job, false);
     let tcp_left = |process: &Process| process.no_plugin || process.ib_none;
     let acted_on = (settings.iter())
         .any(|setting| *setting != Failure::IbDisabled || log.live().any(tcp_left));
-    let fallback = match acted_on && configured(log, context) {
+    let fallback = match acted_on && configured(job) {
         true => Fallback::Configured,
         false if plugin && !log.channels.over.is_empty() => Fallback::No,
         false => Fallback::Unknown,
@@ -291,10 +268,10 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
 }
 
 /// Judges libfabric over a TCP provider, which is TCP under another name.
-fn ofi_over_tcp(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> Used {
-    let asked = log.live().any(|process| process.ofi_asked);
-    let fallback = match span.multi {
-        _ if asked || context.variable("FI_PROVIDER").is_some() => Fallback::Configured,
+fn ofi_over_tcp(job: &Job<'_>) -> Used {
+    let asked = job.log.live().any(|process| process.ofi_asked);
+    let fallback = match job.multi {
+        _ if asked || job.context.variable("FI_PROVIDER").is_some() => Fallback::Configured,
         Some(true) => Fallback::Yes,
         Some(false) => Fallback::No,
         None => Fallback::Unknown,
@@ -304,13 +281,14 @@ fn ofi_over_tcp(log: &NcclLog, span: &JobSpan<'_>, context: &JobContext<'_>) -> 
 
 /// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine where a plugin serves the network, which
 /// ignores it: if that plugin failed or is missing, or was requested, it is not a reason for TCP.
-fn configured(log: &NcclLog, context: &JobContext<'_>) -> bool {
-    let settings = causes::settings(log, context, true);
+fn configured(job: &Job<'_>) -> bool {
+    let log = job.log;
+    let settings = causes::settings(job, true);
     let verbs_off = settings.contains(&Failure::IbDisabled);
     let sockets = settings.len() > usize::from(verbs_off) || log.channels.net(Net::FastSocket) > 0;
     let plugin = log.live().any(|process| process.plugin_failed)
-        || context.requests_plugin()
-        || causes::plugin_lacking(log, context);
+        || job.context.requests_plugin()
+        || causes::plugin_lacking(job);
     sockets || verbs_off && !plugin && !fell_back_apart(log)
 }
 

@@ -10,9 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most GPUs of a host: the largest known machines have 16.
 const MOST_GPUS_OF_A_HOST: u32 = 16;
 
-/// Whether a job spans nodes.
+/// A job by its log and what is known from outside it, and whether it spans nodes.
 #[derive(Clone, Copy)]
-pub(super) struct JobSpan<'a> {
+pub(super) struct Job<'a> {
+    pub log: &'a NcclLog,
+    pub context: &'a JobContext<'a>,
     /// The hosts of the log.
     pub hosts: &'a DistinctHosts,
     /// `None` if nothing shows it.
@@ -22,16 +24,22 @@ pub(super) struct JobSpan<'a> {
 }
 
 pub(super) fn span<'a>(
-    log: &NcclLog,
+    log: &'a NcclLog,
     hosts: &'a DistinctHosts,
-    context: &JobContext<'_>,
-) -> JobSpan<'a> {
+    context: &'a JobContext<'a>,
+) -> Job<'a> {
+    let mut job = Job {
+        log,
+        context,
+        hosts,
+        multi: None,
+        firm: true,
+    };
     // The log has only the ranks of this pod; a gang has others.
     let gang = || context.pod.and_then(|pod| pod.gang);
-    let multi = by_log(log, hosts, context).or_else(gang);
-    let judged = |multi, firm| JobSpan { hosts, multi, firm };
-    if multi.is_some() {
-        return judged(multi, true);
+    job.multi = by_log(&job).or_else(gang);
+    if job.multi.is_some() {
+        return job;
     }
     let mut groups = log.groups.iter().filter(|(_, group)| !group.superseded);
     // Ranks that share a GPU by mistake have its number, whatever their own.
@@ -40,8 +48,9 @@ pub(super) fn span<'a>(
             // Of fewer GPUs the order may be that of CUDA_VISIBLE_DEVICES.
             || log.channels.offset_by(USUAL_GPUS));
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
-    let multi = others.then_some(true).or(loopback.then_some(false));
-    judged(multi, false)
+    job.multi = others.then_some(true).or(loopback.then_some(false));
+    job.firm = false;
+    job
 }
 
 /// Whether the log shows the communicators of its connections: no two of them, as one may be torn, name
@@ -52,13 +61,14 @@ fn are_shown(log: &NcclLog) -> bool {
     most.is_some() && log.channels.hops.iter().filter(beyond).count() < 2
 }
 
-fn by_log(log: &NcclLog, hosts: &DistinctHosts, context: &JobContext<'_>) -> Option<bool> {
+fn by_log(job: &Job<'_>) -> Option<bool> {
+    let (log, hosts) = (job.log, job.hosts);
     // Earlier runs show nothing about this one.
     let groups = || {
         let live = log.groups.iter().filter(|(_, group)| !group.superseded);
         live.filter(|(key, group)| key.nranks > 1 && !is_torn(log, key, group))
     };
-    let span = |(key, group): (&GroupKey, &Group)| group_span(*key, group, hosts, context);
+    let span = |(key, group): (&GroupKey, &Group)| job.group_span(*key, group);
     let spans: Vec<Option<bool>> = groups().map(span).collect();
     let counted = groups().any(|(_, group)| group.nodes.is_some());
     if spans.contains(&Some(true)) || !counted && log.live().any(|of| of.joins_hosts) {
@@ -195,45 +205,43 @@ fn tests_cover(log: &NcclLog) -> bool {
     whole && ranks > 1 && widest.is_none_or(|widest| ranks == widest) && shown <= Some(ranks)
 }
 
-/// Whether one communicator spans nodes.
-pub(super) fn group_span(
-    key: GroupKey,
-    group: &Group,
-    hosts: &DistinctHosts,
-    context: &JobContext<'_>,
-) -> Option<bool> {
-    if let Some(nodes) = group.nodes {
-        return Some(nodes > 1);
+impl Job<'_> {
+    /// Whether one communicator spans nodes.
+    pub(super) fn group_span(&self, key: GroupKey, group: &Group) -> Option<bool> {
+        let hosts = self.hosts;
+        if let Some(nodes) = group.nodes {
+            return Some(nodes > 1);
+        }
+        // Without an id, two communicators of the same size look like one.
+        let one = !group.mixed || key.id != 0;
+        // Two processes are of two hosts, even if these share a name; so are lines without a process, if the
+        // communicator has an id.
+        let apart = |(a, b): (HostPid, HostPid)| a != b || key.id != 0 && b.process == u32::MAX;
+        if one && !hosts.share_gpus && !group.only_starts() && group.on_one_bus().any(apart) {
+            return Some(true);
+        }
+        if group.channels.shares_devices() || group.channels.crosses() == Some(true) {
+            return Some(true);
+        }
+        // The node may have lost a GPU since: only more ranks than any host has GPUs prove anything.
+        let gpus = self.context.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
+        let joined = || one && group.channels.joins(key.nranks);
+        if key.nranks > gpus && !joined() {
+            return Some(true);
+        }
+        let names = group.hosts().map(|host| hosts.representative(host));
+        let mut names: BTreeSet<u32> = names.collect();
+        // A line that lost its prefix may be of any host.
+        let torn = hosts.nameless.is_some_and(|host| names.remove(&host));
+        let several = names.len() > 1;
+        if several && one {
+            return Some(true);
+        }
+        // Containers number processes alike: with one bus id twice they may be on two hosts of one name.
+        let unclear = torn || key.id != 0 && group.on_one_bus().next().is_some();
+        let all_here = !unclear && u32::try_from(group.seats.len()) == Ok(key.nranks);
+        (joined() || all_here && !several && !hosts.share_names).then_some(false)
     }
-    // Without an id, two communicators of the same size look like one.
-    let one = !group.mixed || key.id != 0;
-    // Two processes are of two hosts, even if these share a name; so are lines without a process, if the
-    // communicator has an id.
-    let apart = |(a, b): (HostPid, HostPid)| a != b || key.id != 0 && b.process == u32::MAX;
-    if one && !hosts.share_gpus && !group.only_starts() && group.on_one_bus().any(apart) {
-        return Some(true);
-    }
-    if group.channels.shares_devices() || group.channels.crosses() == Some(true) {
-        return Some(true);
-    }
-    // The node may have lost a GPU since: only more ranks than any host has GPUs prove anything.
-    let gpus = context.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
-    let joined = || one && group.channels.joins(key.nranks);
-    if key.nranks > gpus && !joined() {
-        return Some(true);
-    }
-    let names = group.hosts().map(|host| hosts.representative(host));
-    let mut names: BTreeSet<u32> = names.collect();
-    // A line that lost its prefix may be of any host.
-    let torn = hosts.nameless.is_some_and(|host| names.remove(&host));
-    let several = names.len() > 1;
-    if several && one {
-        return Some(true);
-    }
-    // Containers number processes alike: with one bus id twice they may be on two hosts of one name.
-    let unclear = torn || key.id != 0 && group.on_one_bus().next().is_some();
-    let all_here = !unclear && u32::try_from(group.seats.len()) == Ok(key.nranks);
-    (joined() || all_here && !several && !hosts.share_names).then_some(false)
 }
 
 /// Hosts, without duplicates: processes that share a pipe start in the middle of each other's lines, so

@@ -1,10 +1,9 @@
 //! The verdict on one log, as JSON shows it.
 
 use super::causes;
-use super::context::JobContext;
-use super::job::{self, Hang};
+use super::job::{Hang, complete};
 use super::network::{Fallback, Network, Used};
-use super::span::JobSpan;
+use super::span::Job;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
 use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net};
@@ -83,13 +82,8 @@ impl NcclVerdict {
     }
 }
 
-pub(super) fn verdict(
-    log: &NcclLog,
-    context: &JobContext<'_>,
-    span: &JobSpan<'_>,
-    (network, fallback): Used,
-    hang: Option<Hang>,
-) -> NcclVerdict {
+pub(super) fn verdict(job: &Job<'_>, used: Used, hang: Option<Hang>) -> NcclVerdict {
+    let (log, (network, fallback)) = (job.log, used);
     let widest = log.groups.iter().max_by_key(|(key, _)| key.nranks);
     let mut verdict = NcclVerdict {
         nccl_version: log.version.clone(),
@@ -97,9 +91,9 @@ pub(super) fn verdict(
         channels: channels(log),
         gdrdma: gdrdma(log, network),
         // Less than proof is shown only where the verdict rests on it.
-        multi_node: (span.multi)
-            .filter(|_| span.firm || matches!(fallback, Fallback::Yes | Fallback::No)),
-        init_complete: job::complete(log),
+        multi_node: (job.multi)
+            .filter(|_| job.firm || matches!(fallback, Fallback::Yes | Fallback::No)),
+        init_complete: complete(log),
         tcp_fallback: fallback,
         evidence: Vec::new(),
         summary: String::new(),
@@ -114,7 +108,7 @@ pub(super) fn verdict(
         nccl_lines: log.records,
         unknown_lines: log.unknown,
     };
-    verdict.causes = causes::causes(log, context, span, &verdict);
+    verdict.causes = causes::causes(job, &verdict);
     verdict.evidence = evidence(log, &verdict);
     verdict.summary = summary(log, &verdict, hang);
     verdict.remedies = remedies(log, &verdict);

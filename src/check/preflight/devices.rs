@@ -46,7 +46,7 @@ pub(super) fn uverbs(context: &PodView<'_>) -> Checked {
         );
         missing(context, "NoUverbs", &what)
     } else {
-        judge_open(context, devices, &open, not_given.len())
+        judge_open(context, &open, not_given.len())
     };
     Ok(item
         .with("open", open)
@@ -55,12 +55,8 @@ pub(super) fn uverbs(context: &PodView<'_>) -> Checked {
 }
 
 /// All devices that were given to this container open: whether they are enough.
-fn judge_open(
-    context: &PodView<'_>,
-    devices: &[SeenDevice],
-    open: &[String],
-    not_given: usize,
-) -> Item {
+fn judge_open(context: &PodView<'_>, open: &[String], not_given: usize) -> Item {
+    let devices = context.devices();
     let mut shown = format!("{} open: {}", count(open.len(), "device"), list(open));
     if not_given > 0 {
         shown += &format!("; {not_given} more on the node not given to this container");

@@ -75,21 +75,21 @@ pub(super) fn is_own(facts: &ContainerFacts, addresses: &[IpAddr]) -> Option<boo
     }))
 }
 
-fn first_set<'a>(
-    environment: &'a Environment,
-    names: &[&'static str],
-) -> Option<(&'static str, &'a str)> {
+/// A variable that is set, and its value.
+pub(super) type Set<'a> = (&'static str, &'a str);
+
+fn first_set<'a>(environment: &'a Environment, names: &[&'static str]) -> Option<Set<'a>> {
     (names.iter()).find_map(|name| Some((*name, environment.get(name)?)))
 }
 
 /// The variable that names the master, and its value.
-pub(super) fn master_name(environment: &Environment) -> Option<(&'static str, &str)> {
+pub(super) fn master_name(environment: &Environment) -> Option<Set<'_>> {
     let names = ["MASTER_ADDR", "PET_MASTER_ADDR", "LWS_LEADER_ADDRESS"];
     first_set(environment, &names).filter(|(_, value)| !value.is_empty())
 }
 
 /// The variable that sets the master's port, and its value.
-pub(super) fn master_port(environment: &Environment) -> Option<(&'static str, &str)> {
+pub(super) fn master_port(environment: &Environment) -> Option<Set<'_>> {
     first_set(environment, &["MASTER_PORT", "PET_MASTER_PORT"])
 }
 

@@ -2,6 +2,7 @@
 
 use super::devices::request;
 use super::interfaces::{interfaces, is_local};
+use super::job::Set;
 use super::{Checked, Item, PodFabric, PodView, any_of, list, port_names};
 use crate::observe::Interface;
 use ipnet::IpNet;
@@ -9,9 +10,6 @@ use ipnet::IpNet;
 /// Open MPI's lists of interface names or networks (`10.0.0.0/16`).
 const OPEN_MPI: &str =
     "OMPI_MCA_btl_tcp_if_include OMPI_MCA_oob_tcp_if_include PRTE_MCA_oob_tcp_if_include";
-
-/// A variable that is set to a list.
-type Set<'a> = (&'static str, &'a str);
 
 /// Those of the variables that are set, or the item that says that none is.
 fn set<'a>(context: &PodView<'a>, names: &'static str, unset: &str) -> Result<Vec<Set<'a>>, Item> {

@@ -136,16 +136,12 @@ pub(super) fn net_plugin(context: &PodView<'_>) -> Checked {
         Library::Unusable { path, why } => Some(format!("{path}: {why}")),
         _ => None,
     });
-    Ok(missing(context, fabric, &names, broken))
+    Ok(missing(context, &names, broken))
 }
 
 /// NCCL finds no plugin: whether it needs one.
-fn missing(
-    context: &PodView<'_>,
-    fabric: PodFabric,
-    names: &[String],
-    broken: Option<String>,
-) -> Item {
+fn missing(context: &PodView<'_>, names: &[String], broken: Option<String>) -> Item {
+    let fabric = intended(context);
     let is_wrong = broken.is_some() || configured(&context.facts.environment).is_some();
     let what = broken.unwrap_or_else(|| {
         let names = names.join(", ");

@@ -9,13 +9,11 @@ pub mod table;
 mod words;
 
 use crate::check::PortView;
-use crate::check::roles::{RoleFacts, RoleOverrides, ShapeSays, rail_keys};
+use crate::check::roles::{RoleOverrides, Roles, ShapeSays, rail_keys};
 use crate::glob;
 use crate::observe::{LinkLayer, MachineFacts, NodeResources, RdmaDevice, Snapshot};
 use crate::settings_macro::{section, words};
-use crate::units::{BitsPerSec, PortKey};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use crate::units::BitsPerSec;
 use std::time::Duration;
 pub use table::{Certainty, GpuDirectTcp, MOST_NICS, Shape, shapes};
 pub use words::{CLOUD_CABLES, CLOUD_LINKS};
@@ -71,36 +69,23 @@ words! {
         /// Nebius, in virtual machines.
         Nebius = "Nebius",
     }
-}
 
-/// What rails are made of, with what does not exist there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fabric {
-    /// Elastic Fabric Adapters: no link layer, no PFC, no port counters; a constant port state.
-    Efa,
-    /// Rails are InfiniBand ports.
-    Infiniband,
-    /// Rails are Ethernet ports with RoCE v2.
-    Roce,
-    /// InfiniBand or Ethernet, as the ports are set.
-    Mellanox,
-    /// Google's gVNIC under GPUDirect-TCPX(O): no RDMA device at all.
-    Gvnic,
-    /// The machine is sold without a compute fabric.
-    None,
-}
-
-impl Fabric {
-    /// So many rails of it, for people: `8 RoCE rails`.
-    pub fn counted_rails(self, count: usize) -> String {
-        let rails = self.facts().rails;
-        let one = rails.strip_suffix('s').filter(|_| count == 1);
-        format!("{count} {}", one.unwrap_or(rails))
+    /// What rails are made of, with what does not exist there.
+    Fabric {
+        /// Elastic Fabric Adapters: no link layer, no PFC, no port counters; a constant port state.
+        Efa = "efa",
+        /// Rails are InfiniBand ports.
+        Infiniband = "infiniband",
+        /// Rails are Ethernet ports with RoCE v2.
+        Roce = "roce",
+        /// InfiniBand or Ethernet, as the ports are set.
+        Mellanox = "mellanox",
+        /// Google's gVNIC under GPUDirect-TCPX(O): no RDMA device at all.
+        Gvnic = "gvnic",
+        /// The machine is sold without a compute fabric.
+        None = "none",
     }
-}
 
-words! {
     /// How a profile was found.
     #[derive(Default)]
     Source {
@@ -115,6 +100,15 @@ words! {
         /// No known shape: by what is seen.
         #[default]
         Inferred = "inferred",
+    }
+}
+
+impl Fabric {
+    /// So many rails of it, for people: `8 RoCE rails`.
+    pub fn counted_rails(self, count: usize) -> String {
+        let rails = self.facts().rails;
+        let one = rails.strip_suffix('s').filter(|_| count == 1);
+        format!("{count} {}", one.unwrap_or(rails))
     }
 }
 
@@ -232,7 +226,7 @@ pub fn find(
     settings: &PlatformSettings,
     offer: Option<&NodeResources>,
     snapshot: &Snapshot,
-    (roles, overrides): (&BTreeMap<PortKey, RoleFacts>, &RoleOverrides),
+    (roles, overrides): (&Roles, &RoleOverrides),
 ) -> Profile {
     let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
     let label = offer.and_then(|offer| offer.instance_type.as_deref());

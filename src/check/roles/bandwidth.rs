@@ -1,7 +1,7 @@
 //! Rule 4: rails by the bandwidth of their kind.
 
 use super::kind::{NicKind, kinds};
-use super::{Role, RolePort, Roles, decide};
+use super::{Open, Role, RolePort, decide};
 use crate::observe::remembered::RATE;
 use crate::observe::{Function, History, LinkLayer};
 use crate::units::{BitsPerSec, PortKey};
@@ -17,12 +17,8 @@ fn best_rate(port: &RolePort<'_>, history: &History) -> Option<BitsPerSec> {
 }
 
 /// Rule 4: without GPUs to go by, the model with most ports at the highest rate.
-/// `carriers`: ports that carry the default route; `None` in a virtual machine.
-pub(super) fn by_bandwidth(
-    ports: &[RolePort<'_>],
-    (history, carriers): (&History, Option<&[RolePort<'_>]>),
-    roles: &mut Roles,
-) {
+pub(super) fn by_bandwidth(open: &mut Open<'_>, virtual_machine: bool) {
+    let (ports, history) = (&open.ports, open.history);
     let kinds = kinds(ports).into_iter().map(|kind| {
         let alike = || ports.iter().filter(|port| port.kind().fits(&kind));
         let rate = alike().filter_map(|port| best_rate(port, history)).max();
@@ -47,9 +43,10 @@ pub(super) fn by_bandwidth(
     let model = best.model.as_deref().unwrap_or("unknown model");
     let told = rate.map_or("never seen up".to_string(), |rate| format!("at {rate}"));
     let slower = slower_boards(ports, best, history);
-    let odd = carriers.map_or(BTreeSet::new(), |of| {
-        in_another_mode(ports, best, (history, of))
-    });
+    let odd = match virtual_machine {
+        true => BTreeSet::new(),
+        false => in_another_mode(ports, best, (history, &open.carriers)),
+    };
     for port in ports {
         let board = port.device.board_id.as_deref();
         let (role, why) = if board.is_some_and(|board| slower.contains(board)) {
@@ -63,7 +60,7 @@ pub(super) fn by_bandwidth(
             let why = format!("less bandwidth than the {count} of {driver} {model}");
             (Role::Other, why)
         };
-        decide(roles, port, role, why);
+        decide(&mut open.roles, port, role, why);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
 use super::pcie_affinity::{is_near, most_common};
-use super::{Role, RolePort, Roles, decide, without};
+use super::{Open, Role, RolePort, Roles, decide};
 use crate::observe::{Function, LinkLayer, PciFacts};
 use crate::units::PortKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,18 +21,16 @@ pub(in crate::check) fn is_sold_with_nics(pci: &PciFacts) -> bool {
 
 /// Leaves out BlueFields of machines whose rails are other NICs, also where these are gone or cannot be
 /// read. With a card for each GPU they may be the rails.
-pub(super) fn without_bluefields<'p>(
-    ports: Vec<RolePort<'p>>,
-    pci: Option<&PciFacts>,
-    roles: &mut Roles,
-) -> Vec<RolePort<'p>> {
+pub(super) fn without_bluefields(open: &mut Open<'_>) {
     let of_bluefield = |id: &String| id.starts_with("15b3:a2d");
-    let is_bluefield = |port: &RolePort<'p>| port.device.pci_id.as_ref().is_some_and(of_bluefield);
-    let bluefields = ports.iter().filter(|port| is_bluefield(port));
+    let is_bluefield = |port: &RolePort<'_>| port.device.pci_id.as_ref().is_some_and(of_bluefield);
+    let bluefields = open.ports.iter().filter(|port| is_bluefield(port));
     let cards: BTreeSet<String> = bluefields.map(RolePort::card).collect();
-    let few = pci.is_some_and(|pci| is_sold_with_nics(pci) && cards.len() < pci.gpus.len());
-    let why = "BlueField of a machine whose rails are other NICs";
-    without(ports, |port| few && is_bluefield(port), why, roles)
+    let few = |pci: &PciFacts| is_sold_with_nics(pci) && cards.len() < pci.gpus.len();
+    if open.pci.is_some_and(few) {
+        let why = "BlueField of a machine whose rails are other NICs";
+        open.leave_out(is_bluefield, why);
+    }
 }
 
 /// Where default routes go that make a NIC the node's front end.
@@ -72,54 +70,40 @@ impl<'a> Routes<'a> {
 
     /// Leaves out the ports that may carry the route of a virtual switch: missing a fabric is
     /// better than mistaking a management NIC for one. Not those next to a GPU, and not many, as rails can
-    /// be ports of that switch, too. Those left out are added to the `carriers` of the route.
-    pub(super) fn without_possible<'p>(
-        &self,
-        ports: Vec<RolePort<'p>>,
-        carriers: &mut Vec<RolePort<'p>>,
-        roles: &mut Roles,
-    ) -> Vec<RolePort<'p>> {
+    /// be ports of that switch, too.
+    pub(super) fn without_possible<'p>(&self, open: &mut Open<'p>) {
         let may = |port: &RolePort<'p>| -> Option<&'p str> {
             let (interface, _) = port.seen.maybe_routes.get(&port.port.number)?;
             let told = self.known.contains(interface.as_str()) || port.device.is_gvnic();
             (!told && !self.near_a_gpu(port)).then_some(interface)
         };
-        if ports.iter().filter_map(may).count() > MAX_ROUTES {
-            return ports;
+        if open.ports.iter().filter_map(may).count() > MAX_ROUTES {
+            return;
         }
-        let (open, possible): (Vec<_>, Vec<_>) =
-            (ports.into_iter()).partition(|port| may(port).is_none());
-        for port in possible {
+        for port in (open.ports).extract_if(.., |port| may(port).is_some()) {
             let interface = may(&port).unwrap_or_default();
             let why = format!("may carry the default route, a port of {interface}'s switch");
-            decide(roles, &port, Role::Other, why);
-            carriers.push(port);
+            decide(&mut open.roles, &port, Role::Other, why);
+            open.carriers.push(port);
         }
-        open
     }
 
     /// Leaves out the other Ethernet ports of a card by which the node is reached, where it is the only
-    /// card, and no GPU is next to it: nothing tells them from spare ones. `carriers`: the
-    /// ports that carry the route; `given`: those that the operator decided.
-    pub(super) fn without_sisters<'p>(
-        &self,
-        ports: Vec<RolePort<'p>>,
-        (carriers, given): (&[RolePort<'p>], &Roles),
-        roles: &mut Roles,
-    ) -> Vec<RolePort<'p>> {
-        let candidates = || ports.iter().filter(|port| !given.contains_key(&port.key));
+    /// card, and no GPU is next to it: nothing tells them from spare ones. `given`: those that the
+    /// operator decided.
+    pub(super) fn without_sisters(&self, open: &mut Open<'_>, given: &Roles) {
+        let candidates = || (open.ports.iter()).filter(|port| !given.contains_key(&port.key));
         let cards: BTreeSet<String> = candidates().map(RolePort::card).collect();
-        let sister = |port: &RolePort<'p>| {
+        let sister = |port: &RolePort<'_>| {
             port.layer == LinkLayer::Ethernet
                 && !self.near_a_gpu(port)
-                && (carriers.iter())
+                && (open.carriers.iter())
                     .any(|of| of.card() == port.card() && of.kind().fits(&port.kind()))
         };
-        if cards.len() != 1 || !candidates().all(sister) {
-            return ports;
+        if cards.len() == 1 && candidates().all(sister) {
+            let why = "next to the port with the default route, on the same card, and the only one";
+            open.leave_out(|_| true, why);
         }
-        let why = "next to the port with the default route, on the same card, and the only one";
-        without(ports, |_| true, why, roles)
     }
 }
 

@@ -1,9 +1,6 @@
 //! Google's virtual NICs: an ordinary interface on most machines, the GPUs' fabric on some.
 
-use super::{Role, RolePort, Roles, decide, without};
-use crate::observe::SeenFabric;
-use crate::units::DeviceKey;
-use std::collections::BTreeMap;
+use super::{Open, Role, RolePort, decide};
 
 /// Fewest gVNICs next to the node's own that are a fabric: A3 High has four.
 const FEWEST: usize = 4;
@@ -11,28 +8,25 @@ const FEWEST: usize = 4;
 /// Leaves gVNICs out, unless they are the only fabric that there can be. `gpus`: some were seen
 /// this boot. `told`: machines of this shape have no other fabric, so one that came up with fewer
 /// has fewer rails, not none.
-pub(super) fn unless_the_fabric<'a>(
-    ports: Vec<RolePort<'a>>,
-    fabric: &BTreeMap<DeviceKey, SeenFabric>,
-    (gpus, told): (bool, bool),
-    roles: &mut Roles,
-) -> Vec<RolePort<'a>> {
-    let (mut gvnics, others): (Vec<_>, Vec<_>) =
-        (ports.into_iter()).partition(|port| port.device.is_gvnic());
-    let rdma = fabric.values().any(|seen| !seen.device.is_gvnic());
+pub(super) fn unless_the_fabric(open: &mut Open<'_>, gpus: bool, told: bool) {
+    let gvnics = open.ports.extract_if(.., |port| port.device.is_gvnic());
+    let mut gvnics: Vec<RolePort<'_>> = gvnics.collect();
+    let mut devices = open.history.fabric.values().map(|seen| &seen.device);
+    let rdma = devices.any(|device| !device.is_gvnic());
     if let Some((own, why)) = own(&gvnics) {
-        let own = gvnics.remove(own);
-        decide(roles, &own, Role::Other, why);
+        decide(&mut open.roles, &gvnics.remove(own), Role::Other, why);
     }
     if !rdma && gpus && (told || gvnics.len() >= FEWEST) {
-        return gvnics;
+        open.ports = gvnics;
+        return;
     }
     let why = match rdma {
         true => "a gVNIC next to RDMA devices",
         false => "a gVNIC: an ordinary interface of the machine",
     };
-    without(gvnics, |_| true, why, roles);
-    others
+    for port in gvnics {
+        decide(&mut open.roles, &port, Role::Other, why);
+    }
 }
 
 /// The node's own: the one with the default route, of several the first on the bus, where Google

@@ -59,9 +59,8 @@ fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>>
     let serves_most = |kind: &NicKind<'a>| by(kind) * 2 > all;
     found.retain(|kind| by(kind) == most || serves_most(kind));
     let of_most = found.iter().filter(|kind| serves_most(kind));
-    let of_most: Vec<_> = of_most
-        .map(|kind| (kind.fastest_gbps(), by(kind)))
-        .collect();
+    let of_most = of_most.map(|kind| (kind.fastest_gbps(), by(kind)));
+    let of_most: Vec<_> = of_most.collect();
     found.retain(|kind| {
         let is_faster = |(gbps, serves): &(Option<u32>, usize)| {
             kind.fastest_gbps().is_some() && *gbps > kind.fastest_gbps() && *serves >= by(kind)

@@ -29,7 +29,7 @@ pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, Va
         PodQps::Unknown(why) => (None, Some(format!("unknown: {why}"))),
     };
     let own = |of: fn(&OwnedQps) -> u32| json!(owned.map(of));
-    let devices = owned.map(|owned| &owned.devices);
+    let devices = (owned.map(|owned| &owned.devices)).filter(|all| !all.is_empty());
     let tcp_from = "estimate: IpExt octets without lo, by TCP's share of packets";
     let rdma_from = "port counters of those devices: RDMA is not counted by pod";
     let listed = node.listed_at.map(seconds);
@@ -48,10 +48,7 @@ pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, Va
         ("queue_pairs_other", own(|owned| owned.other)),
         ("queue_pairs_datagram", own(|owned| owned.datagram)),
         ("queue_pairs_ready", own(|owned| owned.ready)),
-        (
-            "queue_pair_devices",
-            json!(devices.filter(|all| !all.is_empty())),
-        ),
+        ("queue_pair_devices", json!(devices)),
         ("queue_pairs", json!(unlisted)),
         ("queue_pairs_listed_seconds_ago", json!(listed)),
         ("rdma_port_bytes_per_second", json!(rdma)),

@@ -93,13 +93,11 @@ impl History {
 
 /// Counters worth keeping: error counters that rose recently, and those that count a link's falls.
 pub(super) fn tracks_to_keep(tracks: &BTreeMap<String, Track>) -> BTreeMap<String, Track> {
-    let traffic = [
-        "_data", "packets", "pkts", "octets", "bytes", "requests", "bits",
-    ];
+    let traffic = || "_data packets pkts octets bytes requests bits".split(' ');
     let is_kept = |(name, track): &(&String, &Track)| {
         let falls = ["link_downed", "carrier_changes"].contains(&name.as_str());
         let lower = name.to_ascii_lowercase();
-        let counts = !traffic.iter().any(|word| lower.contains(word));
+        let counts = !traffic().any(|word| lower.contains(word));
         falls || counts && track.rose_recently()
     };
     let kept = tracks.iter().filter(is_kept);

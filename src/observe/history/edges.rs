@@ -2,7 +2,7 @@
 
 use super::{History, PortHistory, port_of};
 use crate::observe::rdma;
-use crate::observe::{LinkLayer, PortState, RdmaPort, Reading, Snapshot, Window};
+use crate::observe::{LinkLayer, PortState, Reading, Snapshot, Window};
 use crate::units::{BitsPerSec, Millis, PortKey};
 
 /// Link edges kept a port; older ones are merged into the oldest.
@@ -10,12 +10,7 @@ const MAX_EDGES: usize = 128;
 
 impl History {
     /// Link edges of a port within the last `window`, but for those at excused moments.
-    pub fn edges_within(
-        &self,
-        key: &PortKey,
-        window: Window,
-        excused: impl Fn(Millis) -> bool,
-    ) -> u64 {
+    pub fn edges(&self, key: &PortKey, window: Window, excused: impl Fn(Millis) -> bool) -> u64 {
         let edges = self.ports.get(key).into_iter().flat_map(|port| &port.edges);
         let within = edges.filter(|(at, _)| *at >= window.start() && !excused(*at));
         within.map(|(_, edges)| edges).sum()
@@ -133,11 +128,9 @@ fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsP
 /// interface, which is closed and opened with it. On InfiniBand the IPoIB device's carrier also waits for
 /// the subnet manager, so `link_downed` is the truth there.
 pub(super) fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool {
-    let ethernet = |port: &&RdmaPort| port.link_layer == LinkLayer::Ethernet;
-    let port = port_of(snapshot, key)
-        .map(|(_, port)| port)
-        .filter(ethernet);
-    let netdev = port.and_then(|port| snapshot.netdevs.get(port.netdev.as_ref()?));
+    let port = port_of(snapshot, key).map(|(_, port)| port);
+    let ethernet = port.filter(|port| port.link_layer == LinkLayer::Ethernet);
+    let netdev = ethernet.and_then(|port| snapshot.netdevs.get(port.netdev.as_ref()?));
     let counted = |of: &Reading<u64>| matches!(of, Reading::Value(_) | Reading::Absent);
     netdev.is_some_and(|facts| counted(&facts.value.carrier_changes))
 }

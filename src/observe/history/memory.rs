@@ -88,9 +88,7 @@ fn times(
     devices: &BTreeMap<DeviceKey, DeviceHistory>,
     of: fn(&DeviceHistory) -> &Vec<Millis>,
 ) -> BTreeMap<DeviceKey, Vec<Millis>> {
-    let times = devices
-        .iter()
-        .map(|(key, seen)| (key.clone(), of(seen).clone()));
+    let times = (devices.iter()).map(|(key, seen)| (key.clone(), of(seen).clone()));
     times.filter(|(_, times)| !times.is_empty()).collect()
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 fn edges(node: &Node, i: usize) -> u64 {
     let hour = Window::last(Duration::from_secs(3600), node.now);
-    node.history.edges_within(&key(i), hour, |_| false)
+    node.history.edges(&key(i), hour, |_| false)
 }
 
 fn poll(node: &mut Node, up: bool) {

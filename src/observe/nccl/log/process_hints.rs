@@ -15,10 +15,8 @@ impl NcclLog {
             Failure::OpenDevice => process.ib_tried = true,
             // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
             Failure::PluginInit => {
-                let others = [
-                    "OFI", "ofi", "fabric", "libefa", "libhwloc", "tcpx", "FasTrak",
-                ];
-                process.plugin_failed |= others.iter().any(|name| text.contains(name));
+                let mut others = "OFI ofi fabric libefa libhwloc tcpx FasTrak".split(' ');
+                process.plugin_failed |= others.any(|name| text.contains(name));
             }
             // The job fails: it falls back to nothing.
             Failure::NetworkMissing => {
