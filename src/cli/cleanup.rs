@@ -2,9 +2,8 @@
 
 use super::run::{Exit, fail, print, refuse};
 use super::runtime::on_runtime;
-use crate::cluster::Limits;
-use crate::cluster::api::NodeApi;
 use crate::cluster::cleanup::clean;
+use crate::cluster::{Limits, NodeApi};
 use crate::config::Config;
 use clap::Args;
 use std::io::{self, Write};

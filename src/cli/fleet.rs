@@ -3,9 +3,7 @@
 use super::complain;
 use super::run::{Exit, fail, init_log, print, refuse, refuse_all, style};
 use super::runtime::{on_runtime, stop_signal};
-use crate::cluster::api::connect;
-use crate::cluster::error::ApiError;
-use crate::cluster::{ClusterSettings, Limits};
+use crate::cluster::{ApiError, ClusterSettings, Limits, connect};
 use crate::config;
 use crate::fleet::api::FleetApi;
 use crate::fleet::watched::Watched;

@@ -1,14 +1,13 @@
 //! Requests to the API server, each with a deadline.
 
 use super::budget::{Ledger, Listed, ListedNodes};
-use super::error::{ApiError, ApiResult, ErrorKind, bounded, chain};
 use super::guarded_client::{TOO_LONG, guarded};
-use super::label_syntax::is_dns_name;
 use super::names::{FIELD_MANAGER, LEDGER};
-use super::node::{NodeObject, NodeView, resource, text};
-use super::rate_limit::Limits;
 use super::reconcile::NodePatch;
-use super::settings::ClusterSettings;
+use super::{
+    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeObject, NodeView, bounded, chain,
+    is_dns_name, resource, text,
+};
 use crate::files::read_regular;
 use crate::units::{REVISION, VERSION};
 use hyper::header::{HeaderValue, USER_AGENT};

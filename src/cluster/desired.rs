@@ -1,9 +1,7 @@
 //! What the Node should carry, by the report alone. Pure.
 
 use super::label_syntax::label_value;
-use super::names;
-use super::node::Condition;
-use super::settings::{ClusterSettings, Mode};
+use super::{ClusterSettings, Condition, Mode, names};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight, verdict_docs};
 use crate::observe::LinkLayer;

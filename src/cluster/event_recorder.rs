@@ -6,10 +6,8 @@
 //! name on each attempt, so that a request whose answer is lost makes two.
 
 use super::api::post_params;
-use super::error::{ApiError, ApiResult, ErrorKind, bounded};
-use super::events::EventRequest;
 use super::names::FIELD_MANAGER;
-use super::rate_limit::Limits;
+use super::{ApiError, ApiResult, ErrorKind, EventRequest, Limits, bounded};
 use crate::units::cut;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};

@@ -1,8 +1,8 @@
 //! The parts of a Node that we read. Taints and conditions are kept as they were received, with fields
 //! that we do not know, because patches test for them and write them back.
 
+use super::ClusterSettings;
 use super::names::{CONDITION, FIELD_MANAGER};
-use super::settings::ClusterSettings;
 use crate::observe::{NodeResources, Offered, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};

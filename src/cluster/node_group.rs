@@ -1,9 +1,9 @@
 //! The nodes that share a budget with this one.
 
+use super::ClusterSettings;
 use super::budget::lease_name;
 use super::label_syntax::parse_selector;
 use super::names::{FABRIC, FABRIC_KIND};
-use super::settings::ClusterSettings;
 use kube::core::{Expression, Selector, SelectorExt};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The patches that bring the Node from what it carries to what it should carry. Pure.
 
-use super::desired::{Desired, WITHHELD, WantedTaint};
 use super::names::CONDITION;
-use super::node::{Condition, NodeView, text};
-use super::settings::{ClusterSettings, TaintEffect};
+use super::{
+    ClusterSettings, Condition, Desired, NodeView, TaintEffect, WITHHELD, WantedTaint, text,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! often. Thresholds are in [`crate::check::policy`], the Kubernetes part in [`crate::cluster`].
 
 use super::listen::Listen;
-use crate::cluster::settings::BudgetMax;
+use crate::cluster::BudgetMax;
 use crate::file_pattern::FilePattern;
 use crate::glob::Glob;
 use crate::settings_macro::{section, words};

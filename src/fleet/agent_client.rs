@@ -1,6 +1,6 @@
 //! Requests to an agent's own address.
 
-use crate::cluster::error::chain;
+use crate::cluster::chain;
 use crate::report::agent_report::AgentReport;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};

@@ -12,12 +12,7 @@ pub mod targets;
 pub mod text;
 pub mod watched;
 
-use crate::cluster::desired::WITHHELD;
-use crate::cluster::node::NodeView;
-use crate::cluster::node_group::NodeGroup;
-use crate::cluster::settings::ClusterSettings;
-use crate::cluster::silence::Mutes;
-use crate::cluster::{names, topology};
+use crate::cluster::{ClusterSettings, Mutes, NodeGroup, NodeView, WITHHELD, names, topology};
 use crate::report::State;
 use crate::report::port_view::natural;
 use crate::settings_macro::words;

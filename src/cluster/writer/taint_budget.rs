@@ -1,15 +1,12 @@
 //! Puts and lifts the taint, within the group's budget: the rules of `budget.rs` carried out.
 
-use super::Writer;
-use crate::cluster::api::{NodeApi, WRITE_LEDGER};
+use crate::cluster::api::WRITE_LEDGER;
 use crate::cluster::budget::{Asker, BudgetStep, Ledger, Withheld};
-use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
-use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
-use crate::cluster::events::{EventKind, EventRequest};
-use crate::cluster::node::NodeView;
-use crate::cluster::node_group::NodeGroup;
-use crate::cluster::rate_limit::{self, Gate, Limits};
-use crate::cluster::settings::{BudgetMax, Mode};
+use crate::cluster::desired::MESSAGE_MAX;
+use crate::cluster::{
+    ApiError, ApiResult, BudgetMax, Desired, ErrorKind, EventKind, EventRequest, Gate, Limits,
+    Mode, NodeApi, NodeGroup, NodeView, WITHHELD, WantedTaint, Writer, rate_limit,
+};
 use crate::report::cluster::BudgetStatus;
 use crate::report::{Report, State, Tainting};
 use crate::units::cut;
