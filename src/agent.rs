@@ -4,16 +4,14 @@
 use crate::check::Finding;
 use crate::check::profile::GpuDirectTcp;
 use crate::clock::Clock;
-use crate::config::Config;
-use crate::config::listen::Listen;
+use crate::config::{Config, Listen};
 use crate::evaluator::{Evaluator, SamplingMode};
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::observe::Memory;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
-use crate::report::catalogue::Detail;
 use crate::report::http::{Limits, ServeState};
-use crate::report::{ClusterStatus, Report, Tainting};
+use crate::report::{ClusterStatus, Detail, Report, Tainting};
 use crate::sampler::{Followed, News, Sampler};
 use crate::source::kernel_log::follow::Delivery;
 use crate::source::kernel_log::state::ResumeState;

@@ -7,8 +7,7 @@
 
 use crate::cluster::BudgetMax;
 use crate::config::SlurmSettings;
-use crate::report::State;
-use crate::report::agent_report::AgentReport;
+use crate::report::{AgentReport, State};
 use serde::Deserialize;
 
 /// Begins the reason of each drain that selvage made.

@@ -4,13 +4,12 @@
 use super::AgentError;
 use crate::blocking;
 use crate::clock::Clock;
-use crate::config::Config;
-use crate::config::listen::Listen;
+use crate::config::{Config, Listen};
 use crate::files::read_regular;
+use crate::report::AgentStats;
 use crate::report::http::hosts::Hosts;
 use crate::report::http::tls_auth::{TlsAuth, TlsFiles};
 use crate::report::http::{self, Answers};
-use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
 use std::net::SocketAddr;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use crate::blocking;
 use crate::files::replace;
+use crate::report::AgentStats;
 use crate::report::http::ServeState;
-use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
 use std::path::PathBuf;
 use std::sync::Arc;

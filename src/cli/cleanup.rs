@@ -1,7 +1,6 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
-use super::run::{Exit, fail, print, refuse};
-use super::runtime::on_runtime;
+use super::{Exit, fail, on_runtime, print, refuse};
 use crate::cluster::cleanup::clean;
 use crate::cluster::{Limits, NodeApi};
 use crate::config::Config;

@@ -1,9 +1,7 @@
 //! `selvage nccl`: reads NCCL logs from files and pipes, and judges them.
 
-use super::args::ArgInputs;
-use super::complain;
 use super::compression::{GZIP, refusal};
-use super::run::{Exit, print};
+use super::{ArgInputs, Exit, complain, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;

@@ -1,19 +1,17 @@
 //! From arguments to exit status.
 
-use super::args::{ArgInputs, Cli, Commands, LocalCommands};
-use super::ask::AgentArgs;
+use super::args::{Cli, Commands, LocalCommands};
 #[cfg(feature = "demo")]
 use super::demo;
-use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
+use super::runtime::{Signals, Wanted};
 use super::{
-    args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, slurm,
+    ArgInputs, args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, on_runtime,
+    preflight, slurm, stop_signal,
 };
 use crate::agent::AgentError;
-use crate::config::listen::Listen;
-use crate::config::{self, Config, Loaded, LogFormat};
+use crate::config::{self, Config, Listen, Loaded, LogFormat};
 use crate::host::Host;
-use crate::report::text::{Style, clean_lines};
-use crate::report::{Report, State, metrics};
+use crate::report::{Report, State, Style, clean_lines, metrics};
 use crate::sidecar;
 use crate::source::machine;
 use crate::state::StateDir;
@@ -239,7 +237,7 @@ fn kmsg_command(inputs: &ArgInputs) -> Exit {
 }
 
 /// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
-fn ask_agent(config: &Config, asked: &AgentArgs, style: Option<Style>) -> Result<State, u8> {
+fn ask_agent(config: &Config, asked: &ask::AgentArgs, style: Option<Style>) -> Result<State, u8> {
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     let answer = on_runtime(ask::report(config, asked, style));

@@ -5,8 +5,7 @@ use super::{ClusterSettings, Condition, Mode, names};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight, verdict_docs};
 use crate::observe::LinkLayer;
-use crate::report::port_view::{self, PortView};
-use crate::report::{Report, Role, State, Tainting};
+use crate::report::{PortView, Report, Role, State, Tainting, port_view};
 use crate::units::cut;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,6 +11,7 @@ mod settings;
 
 pub use complaint::{Complaint, Origin};
 pub use layers::unknown_variables;
+pub use listen::Listen;
 pub use load::{Loaded, add_agent_args, add_args, add_file_args, load};
 pub use print::to_toml_defaults;
 pub use sections::{

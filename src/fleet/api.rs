@@ -6,7 +6,7 @@ use crate::cluster::{
     ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeObject, NodeView, bounded, each,
     names, resource,
 };
-use crate::report::text::Style;
+use crate::report::Style;
 use backon::{ConstantBuilder, Retryable};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};

@@ -1,9 +1,7 @@
 //! Report to Prometheus text. Every series is made from the report at hand: nothing is remembered,
 //! so what is gone from the node is gone from the next scrape.
 
-use super::catalogue::Detail;
-use super::port_view::{self, PortView};
-use super::{ClusterStatus, Report, State};
+use super::{ClusterStatus, Detail, PortView, Report, State, port_view};
 use crate::check::gpudirect::Path;
 use crate::check::xid_codes;
 use crate::observe::{AER_SEVERITIES, MODULES_OF_INTEREST, PcieLink};

@@ -1,7 +1,6 @@
 //! Verdicts on NCCL logs, as JSON and for people.
 
-use super::text::Style;
-use super::text::writer::{Colour, Page, Parts, count};
+use super::text::{Colour, Page, Parts, Style, count};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use serde::Serialize;
 

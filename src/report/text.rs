@@ -1,16 +1,16 @@
 //! The report for a person at a terminal: one line that says it, a table of rails, then what is
 //! wrong, why and what to do.
 
-use super::Report;
-use super::port_view::{self, PortView, ago};
+use super::port_view::{self, ago};
+use super::{PortView, Report};
 use crate::check::Finding;
 use crate::observe::{Dot1xFacts, PortState, gives_away};
 use crate::readiness;
 use crate::settings_macro::defaults;
 use std::collections::BTreeMap;
-use writer::{Colour, Page, cut};
 
-pub(crate) use writer::complain;
+use writer::cut;
+pub(crate) use writer::{Colour, Page, Parts, after_colon, complain, count};
 pub use writer::{clean, clean_lines};
 
 pub(crate) mod writer;

@@ -2,9 +2,9 @@
 
 use crate::check::nccl::NcclVerdict;
 use crate::observe::ContainerKey;
-use crate::report::catalogue::Detail;
 use crate::report::http::{self, Answer, Answers, Limits, Peer, exposition};
-use crate::report::metrics::{self, Exposition, nccl, series};
+use crate::report::metrics::{self, nccl};
+use crate::report::{Detail, Exposition, series};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use std::collections::BTreeMap;

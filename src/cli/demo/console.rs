@@ -2,9 +2,8 @@
 
 use crate::check::Finding;
 use crate::readiness::history::{VerdictChange, VerdictHistory};
-use crate::report::text::Style;
-use crate::report::text::writer::Page;
-use crate::report::{Report, State, port_view};
+use crate::report::text::Page;
+use crate::report::{Report, State, Style, port_view};
 
 /// Describes what changed from one report to the next.
 #[derive(Default)]

@@ -7,8 +7,7 @@ use crate::cluster::{
     ApiError, ApiResult, BudgetMax, Desired, ErrorKind, EventKind, EventRequest, Gate, Limits,
     Mode, NodeApi, NodeGroup, NodeView, WITHHELD, WantedTaint, Writer, rate_limit,
 };
-use crate::report::cluster::BudgetStatus;
-use crate::report::{Report, State, Tainting};
+use crate::report::{BudgetStatus, Report, State, Tainting};
 use crate::units::cut;
 use backon::{ExponentialBuilder, Retryable};
 use kube::runtime::utils::Backoff;

@@ -2,8 +2,7 @@
 
 pub mod textfile;
 
-use super::text::Style;
-use super::text::writer::{Colour, Page, Parts, count};
+use super::text::{Colour, Page, Parts, Style, count};
 use crate::check::bench::{BenchVerdict, Verdict};
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::Rails;

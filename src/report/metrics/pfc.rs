@@ -1,9 +1,8 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
-use super::{Exposition, series};
 use crate::observe::{DcbFacts, EthtoolFacts, Reading, Stamped, priority_bit};
-use crate::report::Report;
 use crate::report::default_counters::DEFAULTS;
+use crate::report::{Exposition, Report, series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,10 +1,8 @@
 //! Series of RDMA ports.
 
-use super::{Exposition, series};
 use crate::observe::{CounterKind, Counts, Function, LinkLayer, PortState, hw_kind, pma_kind};
 use crate::report::default_counters::{self, DEFAULTS};
-use crate::report::port_view::PortView;
-use crate::report::{Report, Role};
+use crate::report::{Exposition, PortView, Report, Role, series};
 
 pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
     // Before the first enumeration the number of rails is unknown: no series, not 0.

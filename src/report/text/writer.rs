@@ -1,7 +1,7 @@
 //! Lines of a terminal: wrapping, colours, and keeping text from outside harmless.
 
-use super::Style;
 use crate::check::nccl::EvidenceLine;
+use crate::report::Style;
 pub(crate) use crate::units::count;
 use std::borrow::{Borrow, Cow};
 
