@@ -1,8 +1,7 @@
 //! The loop that owns a node: samples, kernel log and events come in, reports go out. The only
 //! file that may name every layer.
 
-use crate::check::Finding;
-use crate::check::profile::GpuDirectTcp;
+use crate::check::{Finding, profile};
 use crate::clock::Clock;
 use crate::config::{Config, Listen};
 use crate::evaluator::{Evaluator, SamplingMode};
@@ -10,8 +9,7 @@ use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::observe::Memory;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
-use crate::report::http::{Limits, ServeState};
-use crate::report::{ClusterStatus, Detail, Report, Tainting};
+use crate::report::{ClusterStatus, Detail, Report, Tainting, http};
 use crate::sampler::{Followed, News, Sampler};
 use crate::source::kernel_log::follow::Delivery;
 use crate::source::kernel_log::state::ResumeState;
@@ -90,13 +88,13 @@ pub async fn run(
     let cluster = cluster::Cluster::start(&config, link, seen, stop, &supervisor);
     let known_clock = Arc::new(OnceLock::new());
     tokio::spawn(systemd::notify(report_rx.clone(), supervisor.clone()));
-    let serve = Arc::new(ServeState {
+    let serve = Arc::new(http::ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
         rendered: Default::default(),
         stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
         detail: metrics_detail(&config),
-        limits: Limits::default(),
+        limits: http::Limits::default(),
         guard,
         hosts: serve::hosts(&config).await,
     });
@@ -184,7 +182,7 @@ struct AgentLoop {
     cluster: cluster::Cluster,
     jobs: NodeJobs,
     /// Extra needs of jobs on this machine (GPUDirect-TCP), by the last report.
-    tcp: Option<GpuDirectTcp>,
+    tcp: Option<profile::GpuDirectTcp>,
 }
 
 impl AgentLoop {

@@ -3,10 +3,9 @@
 use super::args::{Cli, Commands, LocalCommands};
 #[cfg(feature = "demo")]
 use super::demo;
-use super::runtime::{Signals, Wanted};
 use super::{
     ArgInputs, args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, on_runtime,
-    preflight, slurm, stop_signal,
+    preflight, runtime, slurm, stop_signal,
 };
 use crate::agent::AgentError;
 use crate::config::{self, Config, Listen, Loaded, LogFormat};
@@ -260,7 +259,7 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
 fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Exit {
-    let signals = on_runtime(async { Signals::listen() }).flatten();
+    let signals = on_runtime(async { runtime::Signals::listen() }).flatten();
     let mut signals = signals.map_err(fail)?;
     loop {
         let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
@@ -270,7 +269,7 @@ fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Exit {
         let mut next = None;
         let shutdown = async {
             let mut wanted = signals.next().await;
-            while wanted == Wanted::Reload {
+            while wanted == runtime::Wanted::Reload {
                 // A signal that comes meanwhile is not kept waiting.
                 wanted = tokio::select! {
                     signal = signals.next() => signal,

@@ -2,8 +2,7 @@
 
 use super::label_syntax::label_value;
 use super::{ClusterSettings, Condition, Mode, names};
-use crate::check::gpudirect::Path;
-use crate::check::{Finding, Weight, verdict_docs};
+use crate::check::{Finding, Weight, gpudirect, verdict_docs};
 use crate::observe::LinkLayer;
 use crate::report::{PortView, Report, Role, State, Tainting, port_view};
 use crate::units::cut;
@@ -99,7 +98,7 @@ fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Optio
     let roles = report.roles.values();
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
-    let path = Some(report.gpudirect.path).filter(|path| *path != Path::Unknown);
+    let path = Some(report.gpudirect.path).filter(|path| *path != gpudirect::Path::Unknown);
     let gds = port_view::gds_ready(report);
     let gds = gds.map(|_| port_view::gds_name(gds).to_string());
     let wants = [

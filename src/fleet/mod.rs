@@ -13,8 +13,7 @@ pub mod text;
 pub mod watched;
 
 use crate::cluster::{ClusterSettings, Mutes, NodeGroup, NodeView, WITHHELD, names, topology};
-use crate::report::State;
-use crate::report::port_view::natural;
+use crate::report::{State, port_view};
 use crate::settings_macro::words;
 use causes::SharedCause;
 use jiff::Timestamp;
@@ -208,7 +207,7 @@ impl FleetNode {
     fn rank(&self) -> (usize, String) {
         let place = |state| ORDER.iter().position(|of| *of == state);
         let at = self.state.and_then(place);
-        (at.unwrap_or(ORDER.len()), natural(&self.node))
+        (at.unwrap_or(ORDER.len()), port_view::natural(&self.node))
     }
 }
 

@@ -14,12 +14,11 @@ use crate::file_pattern::{FileNames, FilePattern, NamedIds};
 use crate::host::Host;
 use crate::observe::{ContainerKey, Fault, PodContainer, PodFacts, PodJob, Reading};
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
-use crate::source::nccl::prefix;
 use crate::source::pod_logs::{
     Container, FileId, FlatFile, Follower, Layout, Options, PollStats, Sink,
 };
 use crate::source::slurm_jobs::{self, ProcessOwner};
-use crate::source::tree;
+use crate::source::{nccl, tree};
 use crate::supervise;
 use crate::units::Millis;
 use memchr::memmem;
@@ -643,7 +642,7 @@ impl Sink for FollowedDirectory {
                 ..LogFile::new(file.file, of.named)
             };
         }
-        match prefix::author(line) {
+        match nccl::prefix::author(line) {
             Some((host, pid)) if self.hosts.iter().any(|own| own.eq_ignore_ascii_case(&host)) => {
                 let pid = pid.unwrap_or_default();
                 let known = of.writers.get(&pid).cloned();

@@ -1,8 +1,7 @@
 //! The report for a person at a terminal: one line that says it, a table of rails, then what is
 //! wrong, why and what to do.
 
-use super::port_view::{self, ago};
-use super::{PortView, Report};
+use super::{PortView, Report, port_view};
 use crate::check::Finding;
 use crate::observe::{Dot1xFacts, PortState, gives_away};
 use crate::readiness;
@@ -85,7 +84,7 @@ fn headline(page: &mut Page, report: &Report) {
     let lead = format!("{}  ", page.judged(&word));
     let since = match report.since == report.snapshot.at {
         true => String::new(),
-        false => format!(" (for {})", ago(report, report.since)),
+        false => format!(" (for {})", port_view::ago(report, report.since)),
     };
     let young = match report.full_window {
         true => "",
@@ -287,7 +286,7 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
     // A single run does not know since when.
     let since = match finding.since == report.snapshot.at {
         true => String::new(),
-        false => format!(", for {}", ago(report, finding.since)),
+        false => format!(", for {}", port_view::ago(report, finding.since)),
     };
     let (subject, reason, check) = (&finding.subject, &finding.reason, &finding.check);
     page.wrapped(&lead, 2, &format!("{subject}  {reason} ({check}{since})"));

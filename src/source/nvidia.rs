@@ -2,8 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::{NvidiaDriver, NvidiaFs, NvidiaGpu, Reading};
-use crate::source::modules::module_dir;
-use crate::source::{parse, tree};
+use crate::source::{modules, parse, tree};
 use crate::units::Bdf;
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ const MAX_GPUS: usize = 128;
 
 /// Version and flavour. The module's own version serves where the driver's file is missing or odd.
 pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
-    let dir = module_dir("nvidia");
+    let dir = modules::module_dir("nvidia");
     let module_version = parse::word(host, dir.join("version")).and_then(|v| version(&v));
     let taint = parse::word(host, dir.join("taint"));
     let told = tree::read_text(host, format!("{DIR}/version"));
@@ -95,7 +94,7 @@ const MAX_BRIDGES: usize = 1024;
 /// leave the version and the bridges.
 pub fn filesystem(host: &Host) -> Reading<NvidiaFs> {
     let stats = tree::read_text(host, format!("{FS_DIR}/stats"));
-    let module_version = parse::word(host, module_dir("nvidia_fs").join("version"));
+    let module_version = parse::word(host, modules::module_dir("nvidia_fs").join("version"));
     let text = match (&stats, &module_version) {
         (Reading::Value(text), _) => text.as_str(),
         (_, Some(_)) => "",

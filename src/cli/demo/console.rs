@@ -2,8 +2,7 @@
 
 use crate::check::Finding;
 use crate::readiness::history::{VerdictChange, VerdictHistory};
-use crate::report::text::Page;
-use crate::report::{Report, State, Style, port_view};
+use crate::report::{Report, State, Style, port_view, text};
 
 /// Describes what changed from one report to the next.
 #[derive(Default)]
@@ -68,7 +67,7 @@ impl Console {
 
 /// The word of a verdict or status, in its colour.
 fn judged(style: Style, word: &str) -> String {
-    Page::new(style, style.width).judged(word)
+    text::Page::new(style, style.width).judged(word)
 }
 
 #[cfg(test)]

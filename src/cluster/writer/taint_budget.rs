@@ -2,10 +2,9 @@
 
 use crate::cluster::api::WRITE_LEDGER;
 use crate::cluster::budget::{Asker, BudgetStep, Ledger, Withheld};
-use crate::cluster::desired::MESSAGE_MAX;
 use crate::cluster::{
     ApiError, ApiResult, BudgetMax, Desired, ErrorKind, EventKind, EventRequest, Gate, Limits,
-    Mode, NodeApi, NodeGroup, NodeView, WITHHELD, WantedTaint, Writer, rate_limit,
+    Mode, NodeApi, NodeGroup, NodeView, WITHHELD, WantedTaint, Writer, desired, rate_limit,
 };
 use crate::report::{BudgetStatus, Report, State, Tainting};
 use crate::units::cut;
@@ -139,7 +138,7 @@ impl Writer {
                 self.events.push(event);
             }
             self.status.withheld = Some(reason);
-            desired.condition.message = cut(message, MESSAGE_MAX);
+            desired.condition.message = cut(message, desired::MESSAGE_MAX);
         }
         Ok(false)
     }

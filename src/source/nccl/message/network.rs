@@ -1,8 +1,7 @@
 //! Bootstrap, plugins, NICs and the choice of a network (src/bootstrap.cc, src/plugin/net.cc,
 //! src/transport/net_ib, net_socket.cc; aws-ofi-nccl; the other plugins' own lines).
 
-use crate::observe::nccl::event::{Link, first_word};
-use crate::observe::nccl::{Event, Failure, Net};
+use crate::observe::nccl::{Event, Failure, Net, event};
 
 /// A start of messages, and what the rest of such a message says.
 type Rule = (&'static str, for<'a> fn(&'a str) -> Option<Event<'a>>);
@@ -216,7 +215,7 @@ fn clean(name: &str) -> &str {
     let name = name.trim_start_matches(['`', '*', '"', ' ']);
     match name.starts_with(AWS) {
         true => AWS,
-        false => first_word(name),
+        false => event::first_word(name),
     }
 }
 
@@ -238,7 +237,7 @@ fn provider(rest: &str) -> Option<Event<'_>> {
 
 /// `NCCL Dev 0 IbDev 0 Port 1 qpn 1345 mtu 5 LID 17`, or with a GID for RoCE.
 fn queue_pair(said: &str) -> Option<Event<'_>> {
-    let links = [(" LID ", Link::Ib), (" GID ", Link::Roce)];
+    let links = [(" LID ", event::Link::Ib), (" GID ", event::Link::Roce)];
     let link = links.into_iter().find(|(by, _)| said.contains(by));
     link.map(|(_, link)| Event::IbQueuePair(link))
 }
