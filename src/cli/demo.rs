@@ -89,8 +89,7 @@ pub(super) fn simulate_command(args: SimulateArgs) -> Exit {
             simulate::shape_names().join(", ")
         ))
     })?;
-    let written = Node::write(spec, &dir);
-    written.map_err(|error| fail(format_args!("{shown}: {error}")))?;
+    Node::write(spec, &dir).map_err(|error| fail(format_args!("{shown}: {error}")))?;
     Ok(0)
 }
 

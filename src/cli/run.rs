@@ -239,8 +239,7 @@ fn kmsg_command(inputs: &ArgInputs) -> Exit {
 fn ask_agent(config: &Config, asked: &ask::AgentArgs, style: Option<Style>) -> Result<State, u8> {
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let answer = on_runtime(ask::report(config, asked, style));
-    match answer.map_err(fail)? {
+    match on_runtime(ask::report(config, asked, style)).map_err(fail)? {
         Ok((verdict, body)) => print(&(clean_lines(body.trim_end()) + "\n")).map(|_| verdict.state),
         Err(why) => {
             complain(why);

@@ -48,8 +48,7 @@ done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.75
 pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> Exit {
     let (_, matches) = matches.subcommand().ok_or(USAGE)?;
     let deadline = Instant::now() + LIMIT;
-    let loaded = config::load(matches, |_| None);
-    let config = loaded.map_err(refuse_all)?.config;
+    let config = config::load(matches, |_| None).map_err(refuse_all)?.config;
     let node = std::env::var("SLURMD_NODENAME").unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match node.as_str() {

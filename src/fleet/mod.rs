@@ -123,8 +123,7 @@ fn attributes(node: &NodeView) -> Vec<NodeAttribute> {
     let programs = ["kernel", "image"].into_iter().zip(node.versions.clone());
     let places = topology::places(&node.labels).into_iter();
     let all = places.chain(versions).chain(programs);
-    let known = all.filter(|(_, value)| !value.is_empty());
-    known
+    all.filter(|(_, value)| !value.is_empty())
         .map(|(kind, value)| NodeAttribute { kind, value })
         .collect()
 }

@@ -244,8 +244,7 @@ fn counted(words: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Those whose link is administratively down, by interface.
 fn disabled_functions(report: &Report) -> Vec<String> {
-    let links = report.snapshot.vf_links.iter();
-    let disabled = links.filter_map(|(name, stamp)| {
+    let disabled = report.snapshot.vf_links.iter().filter_map(|(name, stamp)| {
         let disabled = stamp.value.value()?.disabled_text()?;
         Some(format!("{name} vf {disabled}"))
     });

@@ -17,8 +17,7 @@ pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
     let taint = parse::word(host, dir.join("taint"));
     let told = tree::read_text(host, format!("{DIR}/version"));
     let line = told.value().and_then(|text| text.lines().next());
-    let found = line.and_then(version).or(module_version);
-    match found {
+    match line.and_then(version).or(module_version) {
         Some(version) => Reading::Value(NvidiaDriver {
             version,
             open: is_open(line.unwrap_or_default(), taint.as_deref()),

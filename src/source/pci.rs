@@ -318,8 +318,7 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
 
 /// The function's place in `/sys/devices`; of a tree without the link's target, by the link's text.
 fn place(host: &Host, dir: &Path) -> identity::PciPlace {
-    let canonical = tree::canonical(host, dir);
-    let path = canonical.or_else(|| tree::link(host, dir).into_value());
+    let path = tree::canonical(host, dir).or_else(|| tree::link(host, dir).into_value());
     path.map(|path| identity::place(&path)).unwrap_or_default()
 }
 

@@ -130,8 +130,7 @@ fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> 
     // A driver that knows neither file's meaning leaves 0 in it: 0 alone means nothing.
     let matches = |s: &&&Sibling| s.dev_port.max(s.dev_id).unwrap_or(0) == index;
     let first = ours.first().filter(|_| only);
-    let sibling = ours.iter().find(matches).or(first)?;
-    Some(sibling.name.clone())
+    Some(ours.iter().find(matches).or(first)?.name.clone())
 }
 
 #[cfg(test)]

@@ -284,8 +284,7 @@ pub fn link_name(host: &Host, path: impl AsRef<Path>) -> Option<String> {
 /// A path with every link followed, relative to the root; none if it leaves the root or is missing.
 pub fn canonical(host: &Host, path: impl AsRef<Path>) -> Option<PathBuf> {
     let full = std::fs::canonicalize(noted(host, path)).ok()?;
-    let below = full.strip_prefix(host.real_root()?).ok()?;
-    Some(below.to_path_buf())
+    Some(full.strip_prefix(host.real_root()?).ok()?.to_path_buf())
 }
 
 /// The inode number of what a path below the root leads to.

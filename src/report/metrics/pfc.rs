@@ -44,8 +44,7 @@ fn read<'a, T>(
     source: &'a str,
     all: &'a BTreeMap<String, Arc<Stamped<Reading<T>>>>,
 ) -> BTreeMap<&'a str, &'a T> {
-    let known = fresh(report, source, all);
-    known
+    fresh(report, source, all)
         .filter_map(|(name, facts)| Some((name, facts.value()?)))
         .collect()
 }

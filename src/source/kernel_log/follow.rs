@@ -259,8 +259,7 @@ impl KmsgFollower {
         let named = gpu::probe_report_start(text).map(|slot| (slot, self.records));
         let open = |(_, began): &(String, u64)| self.records - began <= REPORT_REACH.into();
         self.probe = named.or(self.probe.take().filter(open));
-        let joined = self.firmware.feed(text);
-        let event = joined.or_else(|| decode(text, device));
+        let event = self.firmware.feed(text).or_else(|| decode(text, device));
         let mut event = event.or_else(|| silent(text, device))?;
         if event.what == KernelEventKind::Note(Note::Driver) && event.pci.is_none() {
             event.pci = self.probe.take().map(|(slot, _)| slot);

@@ -24,8 +24,7 @@ const RULES: &[Rule] = &[
         Some(Event::Bootstrap(list))
     }),
     ("Net/IB", |rest| {
-        let none = rest.contains("returned 0 devices");
-        none.then_some(Event::IbNone)
+        rest.contains("returned 0 devices").then_some(Event::IbNone)
     }),
     // 2.27+: printed for each communicator.
     ("Assigned NET plugin ", |rest| {
