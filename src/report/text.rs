@@ -9,7 +9,7 @@ use crate::settings_macro::defaults;
 use std::collections::BTreeMap;
 
 use writer::cut;
-pub(crate) use writer::{Colour, Page, Parts, after_colon, complain, count};
+pub(crate) use writer::{Colour, Page, after_colon, complain, count};
 pub use writer::{clean, clean_lines};
 
 pub(crate) mod writer;
