@@ -126,7 +126,7 @@ fn verdict(out: &mut Exposition, report: &Report) {
 fn findings(out: &mut Exposition, report: &Report) {
     let mut counts: BTreeMap<[&str; 2], u32> = BTreeMap::new();
     for (number, finding) in report.findings.iter().enumerate() {
-        let status = port_view::status(finding);
+        let status = port_view::status(finding.weight, finding.status);
         *counts.entry([finding.check, status]).or_default() += 1;
         if number < MAX_FINDINGS {
             // Two keys may have one subject: a device that came back under its old name.

@@ -280,7 +280,7 @@ fn findings(page: &mut Page, report: &Report) {
 }
 
 fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
-    let word = port_view::status(finding);
+    let word = port_view::status(finding.weight, finding.status);
     let lead = format!("{}  ", page.judged(word));
     // A single run does not know since when.
     let since = match finding.since == report.snapshot.at {

@@ -42,7 +42,7 @@ impl Console {
             match &entry.change {
                 VerdictChange::State { .. } => {}
                 VerdictChange::Raised { what, message } => {
-                    let word = port_view::status_word(what.weight, what.status);
+                    let word = port_view::status(what.weight, what.status);
                     let word = judged(style, &format!("{word:<8}"));
                     lines.push(format!("       + {word} {}: {message}", what.reason));
                     let id = (what.check, &what.subject, what.reason);
