@@ -4,7 +4,7 @@
 use crate::check::kept::KeptFinding;
 use crate::files::{read_regular, replace};
 use crate::observe::Memory;
-use crate::source::kernel_log::state::ResumeState;
+use crate::source::kernel_log::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};

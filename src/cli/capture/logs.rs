@@ -1,9 +1,7 @@
 //! The kernel log of a capture.
 
 use crate::host::Host;
-use crate::source::kernel_log::input::{self, Input};
-use crate::source::kernel_log::state::Position;
-use crate::source::kernel_log::{lines::raw_record, open, record};
+use crate::source::kernel_log::{Input, Position, input, lines::raw_record, open, record};
 use crate::source::tree;
 use std::collections::VecDeque;
 

@@ -12,11 +12,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::observe::{KernelEvent, KernelEventKind, Note};
 
 use super::assemble::REPORT_REACH;
-use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, ReadMethod};
 use super::open::{SYSLOG, open_log};
-use super::state::{Position, ResumeState};
-use super::{aer, decode, gpu, record, silent};
+use super::{Input, Position, RecordInput, ResumeState, aer, decode, gpu, record, silent};
 
 /// Age from which a record found at the very first start is history.
 pub const HISTORY: Duration = Duration::from_secs(600);
