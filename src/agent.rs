@@ -13,7 +13,7 @@ use crate::report::{ClusterStatus, Detail, Report, Tainting, http};
 use crate::sampler::{Followed, News, Sampler};
 use crate::source::kernel_log::{Delivery, ResumeState};
 use crate::source::netlink::route::LinkEvent;
-use crate::state::{Saved, Saver, StateDir};
+use crate::state::{self, Saved, Saver, StateDir};
 use crate::supervise::{self, Supervisor};
 use crate::units::Millis;
 pub use cluster::ClusterLink;
@@ -427,7 +427,7 @@ impl AgentLoop {
         current.findings = findings;
         if current != *saved && (with_counts || !current.is_like(saved)) {
             self.counts_saved_at = now;
-            self.saver.save(&current);
+            self.saver.put(state::FILE, &current);
             self.found.saved = current;
         }
     }

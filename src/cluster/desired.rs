@@ -77,16 +77,14 @@ pub fn desired(report: &Report, settings: &ClusterSettings) -> Option<Desired> {
         taint: match report.tainting {
             // What an earlier mode put is removed, but not by an unknown verdict.
             _ if !taints && report.state == State::Unknown => WantedTaint::Keep,
-            _ if !taints => WantedTaint::Absent,
-            _ if report.taint_muted => WantedTaint::Absent,
-            Tainting::Keep => WantedTaint::Keep,
+            _ if !taints || report.taint_muted => WantedTaint::Absent,
             Tainting::Clear => WantedTaint::Absent,
             // Only a node that is unready now is tainted, not one that was, or whose verdict is unknown.
             Tainting::Want if report.state == State::Unready => {
                 let reason = report.reasons.first().map_or("Unready", |reason| reason);
                 WantedTaint::Present(label_value(reason))
             }
-            Tainting::Want => WantedTaint::Keep,
+            Tainting::Keep | Tainting::Want => WantedTaint::Keep,
         },
         end_startup: taints && !matches!(report.state, State::Unready | State::Unknown),
     })

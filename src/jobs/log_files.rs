@@ -171,7 +171,7 @@ impl LogFiles {
         let (tx, rx) = sync_channel(2);
         let mut dirs: BTreeMap<&Path, Vec<FilePattern>> = BTreeMap::new();
         for pattern in patterns {
-            dirs.entry(pattern.dir()).or_default().push(pattern.clone());
+            dirs.entry(&pattern.dir).or_default().push(pattern.clone());
         }
         let all = dirs.len().min(MAX_DIRS);
         if dirs.len() > MAX_DIRS {
@@ -292,7 +292,7 @@ impl FollowedDirectory {
         let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).collect();
         let names = patterns.iter().filter_map(|pattern| pattern.names(&hosts));
         FollowedDirectory {
-            dir: (patterns.first()).map_or_else(PathBuf::new, |pattern| pattern.dir().into()),
+            dir: (patterns.first()).map_or_else(PathBuf::new, |pattern| pattern.dir.clone()),
             names: names.collect(),
             hosts,
             host,

@@ -201,7 +201,7 @@ impl CounterDir {
             let mut value = Reading::NotObservable;
             if !stopped && !self.closed.contains(name) {
                 let answer = self.dir.read_raw(host, name, MAX_TEXT);
-                let path = || self.dir.path().join(name);
+                let path = || self.dir.path.join(name);
                 if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
                     stopped = stop_at_einval;
                     if !stop_at_einval {

@@ -86,7 +86,7 @@ impl LinkPortReader {
         }
         self.rate_age = 0;
         let rate = self.parsed(host, "rate", link_text::parse_rate);
-        let hex = |file: &str| parse::hex(host, self.dir.path().join(file));
+        let hex = |file: &str| parse::hex(host, self.dir.path.join(file));
         let infiniband = self.layer == LinkLayer::Infiniband;
         let of_infiniband = |file: &str| infiniband.then(|| hex(file)).flatten();
         let facts = LinkFacts {

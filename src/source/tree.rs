@@ -98,7 +98,8 @@ type DirectoryId = (u64, u64, i64, i64);
 /// not: a file of a device that is gone answers ENODEV, and is then opened by its path.
 #[derive(Debug, Default)]
 pub struct Directory {
-    path: PathBuf,
+    /// The directory's path below the root.
+    pub path: PathBuf,
     identity: Option<DirectoryId>,
     names: Option<Vec<String>>,
     files: BTreeMap<String, (File, Arc<()>)>,
@@ -111,11 +112,6 @@ impl Directory {
             path,
             ..Directory::default()
         }
-    }
-
-    /// The directory's path below the root.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
