@@ -253,9 +253,8 @@ impl LogFiles {
         let known = self.dirs.iter().filter_map(|dir| dir.jobs.get(key));
         match known.max_by_key(|job| (!job.finished, job.is_job(&key.container))) {
             Some(job) if !job.finished => PodLookup::Found(job),
-            Some(_) => PodLookup::Gone,
-            None if self.is_complete() => PodLookup::Gone,
-            None => PodLookup::Pending,
+            None if !self.is_complete() => PodLookup::Pending,
+            _ => PodLookup::Gone,
         }
     }
 

@@ -152,10 +152,9 @@ fn no_plugin(file: &str) -> Option<Event<'_>> {
         Some(rest) => ".so".starts_with(rest) || rest == "-none.so",
         None => start.starts_with(file),
     });
-    Some(match file {
-        "" | "none" => Event::NoPlugin,
-        _ if unasked => Event::NoPlugin,
-        file => Event::PluginNotFound(file),
+    Some(match unasked || file == "none" {
+        true => Event::NoPlugin,
+        false => Event::PluginNotFound(file),
     })
 }
 
