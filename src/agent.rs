@@ -1,24 +1,19 @@
 //! The loop that owns a node: samples, kernel log and events come in, reports go out. The only
 //! file that may name every layer.
 
-use crate::check::Finding;
-use crate::check::profile::GpuDirectTcp;
+use crate::check::{Finding, profile};
 use crate::clock::Clock;
-use crate::config::Config;
-use crate::config::listen::Listen;
+use crate::config::{Config, Listen};
 use crate::evaluator::{Evaluator, SamplingMode};
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::observe::Memory;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
-use crate::report::catalogue::Detail;
-use crate::report::http::{Limits, ServeState};
-use crate::report::{ClusterStatus, Report, Tainting};
+use crate::report::{ClusterStatus, Detail, Report, Tainting, http};
 use crate::sampler::{Followed, News, Sampler};
-use crate::source::kernel_log::follow::Delivery;
-use crate::source::kernel_log::state::ResumeState;
+use crate::source::kernel_log::{Delivery, ResumeState};
 use crate::source::netlink::route::LinkEvent;
-use crate::state::{Saved, Saver, StateDir};
+use crate::state::{self, Saved, Saver, StateDir};
 use crate::supervise::{self, Supervisor};
 use crate::units::Millis;
 pub use cluster::ClusterLink;
@@ -92,13 +87,13 @@ pub async fn run(
     let cluster = cluster::Cluster::start(&config, link, seen, stop, &supervisor);
     let known_clock = Arc::new(OnceLock::new());
     tokio::spawn(systemd::notify(report_rx.clone(), supervisor.clone()));
-    let serve = Arc::new(ServeState {
+    let serve = Arc::new(http::ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
         rendered: Default::default(),
         stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
         detail: metrics_detail(&config),
-        limits: Limits::default(),
+        limits: http::Limits::default(),
         guard,
         hosts: serve::hosts(&config).await,
     });
@@ -186,7 +181,7 @@ struct AgentLoop {
     cluster: cluster::Cluster,
     jobs: NodeJobs,
     /// Extra needs of jobs on this machine (GPUDirect-TCP), by the last report.
-    tcp: Option<GpuDirectTcp>,
+    tcp: Option<profile::GpuDirectTcp>,
 }
 
 impl AgentLoop {
@@ -432,7 +427,7 @@ impl AgentLoop {
         current.findings = findings;
         if current != *saved && (with_counts || !current.is_like(saved)) {
             self.counts_saved_at = now;
-            self.saver.save(&current);
+            self.saver.put(state::FILE, &current);
             self.found.saved = current;
         }
     }

@@ -1,7 +1,7 @@
 //! The machine's clocks and this process's own use of the machine: the edge where time becomes an
 //! input.
 
-use crate::report::metrics::AgentStats;
+use crate::report::AgentStats;
 use crate::units::Millis;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A directory, and a pattern over the names of its files, in the words of `NCCL_DEBUG_FILE` and of
 /// Slurm's `--output`: `%h` and `%N` are this host's name, `%p` is a process ID, `%j` a job's number,
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 #[serde(try_from = "String", into = "String")]
 pub struct FilePattern {
     text: String,
-    dir: PathBuf,
+    /// The directory of the files.
+    pub(crate) dir: PathBuf,
     name: String,
 }
 
@@ -24,20 +25,16 @@ pub struct NamedIds {
     pub job: Option<u32>,
 }
 
-/// Text that is not a pattern of log files.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a pattern of log files: {0:?}; write a directory without wildcards and a pattern of file names, such as /var/log/nccl/%h.%p.log or /shared/logs/slurm-%j.out"
-)]
-pub struct BadFilePattern(String);
-
 impl TryFrom<String> for FilePattern {
-    type Error = BadFilePattern;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, BadFilePattern> {
+    fn try_from(text: String) -> Result<Self, String> {
         let fits = |(dir, name): &(&str, &str)| !dir.contains(['*', '%']) && !name.is_empty();
         let Some((dir, name)) = text.rsplit_once('/').filter(fits) else {
-            return Err(BadFilePattern(text));
+            return Err(format!(
+                "not a pattern of log files: {text:?}; write a directory without wildcards and a \
+                 pattern of file names, such as /var/log/nccl/%h.%p.log or /shared/logs/slurm-%j.out"
+            ));
         };
         let dir = PathBuf::from(if dir.is_empty() { "/" } else { dir });
         let name = name.to_string();
@@ -52,11 +49,6 @@ impl From<FilePattern> for String {
 }
 
 impl FilePattern {
-    /// The directory of the files.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// The names that it matches on a host that goes by one of these; none where it is too long.
     pub fn names(&self, hosts: &[String]) -> Option<FileNames> {
         let hosts: Vec<String> = hosts.iter().map(|host| regex::escape(host)).collect();
@@ -148,8 +140,8 @@ mod tests {
             let got = got.map(|ids| (ids.pid, ids.job));
             assert_eq!(got, want, "{text} {name}");
         }
-        assert_eq!(pattern("logs/*").dir(), Path::new("logs"));
-        assert_eq!(pattern("/a").dir(), Path::new("/"));
+        assert_eq!(pattern("logs/*").dir.as_os_str(), "logs");
+        assert_eq!(pattern("/a").dir.as_os_str(), "/");
     }
 
     #[test]

@@ -46,8 +46,7 @@ impl Host {
     /// directory tree, such as a capture, and netlink and ioctls are left alone.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        let sys = statfs(&root.join("sys"));
-        let live = sys.is_ok_and(|fs| fs.filesystem_type() == SYSFS_MAGIC);
+        let live = statfs(&root.join("sys")).is_ok_and(|fs| fs.filesystem_type() == SYSFS_MAGIC);
         let errnos = (!live).then(|| recorded_errnos(&root));
         Host {
             real_root: std::fs::canonicalize(&root).ok(),

@@ -4,10 +4,9 @@ use crate::clock::Clock;
 use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
 use crate::observe::{FaultKind, Reading};
-use crate::source::kernel_log::follow::{
-    Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, ReadMethod,
+use crate::source::kernel_log::{
+    Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, ReadMethod, ResumeState,
 };
-use crate::source::kernel_log::state::ResumeState;
 use crate::supervise::{self, Supervisor, Task};
 use crate::units::Millis;
 use std::io::ErrorKind;

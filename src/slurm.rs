@@ -5,10 +5,9 @@
 //! it; and selvage's own drains are bounded in each partition. Slurm has no compare-and-swap, so the node
 //! that drains holds a lock that all nodes share, and reads the nodes again under it.
 
-use crate::cluster::settings::BudgetMax;
+use crate::cluster::BudgetMax;
 use crate::config::SlurmSettings;
-use crate::report::State;
-use crate::report::agent_report::AgentReport;
+use crate::report::{AgentReport, State};
 use serde::Deserialize;
 
 /// Begins the reason of each drain that selvage made.

@@ -4,7 +4,7 @@
 use crate::check::kept::KeptFinding;
 use crate::files::{read_regular, replace};
 use crate::observe::Memory;
-use crate::source::kernel_log::state::ResumeState;
+use crate::source::kernel_log::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-const FILE: &str = "memory.json";
+/// The state file.
+pub(crate) const FILE: &str = "memory.json";
 /// `selvage accept` puts it there: what is remembered to be better is to be forgotten.
 const ACCEPT: &str = "accept";
 /// Of the state files.
@@ -269,11 +270,6 @@ impl Saver {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the state file over to be written.
-    pub fn save(&self, saved: &Saved) {
-        self.put(FILE, saved);
-    }
-
     /// Hands a file over to be written in place of any of its name that still waits.
     pub fn put(&self, name: &'static str, value: &impl Serialize) {
         let content = serde_json::to_vec(value).unwrap_or_default();
@@ -333,7 +329,7 @@ mod tests {
     /// As the thread does it.
     fn save(state: &StateDir, saved: &Saved) {
         let saver = Saver::new(state.clone());
-        saver.save(saved);
+        saver.put(FILE, saved);
         saver.finish(Duration::ZERO);
         saver.run(|| ());
     }
@@ -343,9 +339,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let saver = Saver::new(StateDir::new(Some(dir.path())));
         for _ in 0..100 {
-            saver.save(&Saved::default());
+            saver.put(FILE, &Saved::default());
         }
-        saver.save(&Saved::new(Memory::default(), vec![port()], None));
+        saver.put(FILE, &Saved::new(Memory::default(), vec![port()], None));
         assert_eq!(saver.queue().waiting.len(), 1);
         saver.finish(Duration::ZERO);
         assert!(!dir.path().join(FILE).exists(), "nothing was written yet");

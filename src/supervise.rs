@@ -250,8 +250,7 @@ impl Supervisor {
     pub async fn failed(&self) -> String {
         let mut failure = self.0.failure.subscribe();
         let why = failure.wait_for(Option::is_some).await;
-        let why = why.ok().and_then(|why| why.clone());
-        why.unwrap_or_default()
+        why.ok().and_then(|why| why.clone()).unwrap_or_default()
     }
 
     /// Changes whenever a task ended, is up or is not.

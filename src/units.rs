@@ -278,8 +278,7 @@ macro_rules! serialized_as_text {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
             }
         }
     )*};

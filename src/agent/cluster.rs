@@ -3,11 +3,9 @@
 
 use super::stopped;
 use crate::blocking::lock;
-use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{Health, PodTable, PodWatch};
-use crate::cluster::settings::Mode;
 use crate::cluster::writer::WriterChannels;
-use crate::cluster::{EventRequest, EventSender, Limits, NodeFacts, Writer, reach};
+use crate::cluster::{EventRequest, EventSender, Limits, Mode, NodeFacts, Writer, api, reach};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};
@@ -51,7 +49,7 @@ fn wanted(config: &Config) -> Option<(bool, bool)> {
     if !writes && !asks {
         return None;
     }
-    if !is_in_cluster(&config.cluster) {
+    if !api::is_in_cluster(&config.cluster) {
         tracing::info!("not in a Kubernetes cluster; Node writer and pod watch are off");
         return None;
     }

@@ -1,8 +1,7 @@
 //! Events that wake the agent, and the threads that wait for them.
 
 use crate::kernel_log;
-use crate::source::netlink::route::{self, LinkEvent};
-use crate::source::netlink::{NetlinkError, monitor};
+use crate::source::netlink::{NetlinkError, monitor, route};
 use crate::supervise::{self, Supervisor};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -24,7 +23,7 @@ pub enum Wake {
     /// News of this node's jobs.
     Jobs(crate::jobs::JobUpdate),
     /// A network device or its DCB settings changed.
-    Link(LinkEvent),
+    Link(route::LinkEvent),
     /// RDMA devices came or went.
     Devices,
 }
@@ -110,7 +109,7 @@ fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
             let events = route::events(socket, WAIT)?.into_iter();
             Ok(events.map(Wake::Link).collect())
         },
-        lost: || Wake::Link(LinkEvent::Lost),
+        lost: || Wake::Link(route::LinkEvent::Lost),
     };
     subscription.forward(tx, beat, std::thread::sleep);
 }
@@ -157,7 +156,7 @@ mod tests {
         std::thread::spawn(move || watch_links(&tx, || ()));
         assert!(matches!(
             thread.join().unwrap(),
-            Some(Wake::Link(LinkEvent::Lost))
+            Some(Wake::Link(route::LinkEvent::Lost))
         ));
     }
 

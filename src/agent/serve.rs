@@ -4,13 +4,11 @@
 use super::AgentError;
 use crate::blocking;
 use crate::clock::Clock;
-use crate::config::Config;
-use crate::config::listen::Listen;
+use crate::config::{Config, Listen};
 use crate::files::read_regular;
 use crate::report::http::hosts::Hosts;
 use crate::report::http::tls_auth::{TlsAuth, TlsFiles};
-use crate::report::http::{self, Answers};
-use crate::report::metrics::AgentStats;
+use crate::report::{AgentStats, http};
 use crate::supervise::{self, Supervisor};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -112,7 +110,7 @@ pub(super) fn watch(guard: &Arc<TlsAuth>, supervisor: &Supervisor) {
 /// Serves until `stop` becomes true.
 pub(super) fn start(
     listener: TcpListener,
-    state: Arc<impl Answers>,
+    state: Arc<impl http::Answers>,
     stop: watch::Receiver<bool>,
     supervisor: &Supervisor,
 ) {

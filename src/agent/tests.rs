@@ -30,7 +30,7 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
         memory.boot_id = Some(boot.into());
         let saved = Saved::new(memory, Vec::new(), None);
         let saver = Saver::new(StateDir::new(Some(state.path())));
-        saver.save(&saved);
+        saver.put(crate::state::FILE, &saved);
         saver.finish(std::time::Duration::ZERO);
         saver.run(|| ());
         if boot == "a" {

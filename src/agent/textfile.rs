@@ -2,8 +2,7 @@
 
 use crate::blocking;
 use crate::files::replace;
-use crate::report::http::ServeState;
-use crate::report::metrics::AgentStats;
+use crate::report::{AgentStats, http};
 use crate::supervise::{self, Supervisor};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// node.
 pub(super) fn start<S: Fn() -> AgentStats + Send + Sync + 'static>(
     path: PathBuf,
-    serve: &Arc<ServeState<S>>,
+    serve: &Arc<http::ServeState<S>>,
     stop: watch::Receiver<bool>,
     supervisor: &Supervisor,
 ) {

@@ -2,10 +2,9 @@
 
 #[cfg(feature = "demo")]
 use super::demo::{DemoArgs, SimulateArgs};
-use super::run::{USAGE, style};
-use super::{ask, bench, check, cleanup, complain, fleet, preflight, slurm};
+use super::{USAGE, ask, bench, check, cleanup, complain, fleet, preflight, slurm, style};
 use crate::config;
-use crate::report::text::Style;
+use crate::report::Style;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;

@@ -2,8 +2,7 @@
 
 use crate::config::Config;
 use crate::fleet::agent_client::{AgentClient, url};
-use crate::report::agent_report::AgentReport;
-use crate::report::text::Style;
+use crate::report::{AgentReport, Style};
 use clap::Args;
 use std::time::Duration;
 

@@ -1,15 +1,13 @@
 //! `selvage nccl --bench`: reads outputs of nccl-tests, with NCCL's log in them, and judges each run.
 
-use super::args::ArgInputs;
-use super::complain;
 use super::nccl::{self, ScannedLog};
-use super::run::{Exit, fail, init_log, load_on_tree, print, refuse_all};
-use super::runtime::on_runtime;
+use super::run::{init_log, load_on_tree};
+use super::{ArgInputs, Exit, complain, fail, on_runtime, print, refuse_all};
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::files::{self, check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
-use crate::report::agent_report::AgentReport;
+use crate::report::AgentReport;
 use crate::report::bench::{Bench, BenchInput, textfile};
 use crate::source::bench_output::{BenchReader, parse_json};
 use crate::units::BitsPerSec;

@@ -1,7 +1,6 @@
 //! `selvage check`: the form of the report, and the exit status of its verdict.
 
-use crate::report::text::{self, Style};
-use crate::report::{Report, State, json};
+use crate::report::{Report, State, Style, json, text};
 use clap::{Args, ValueEnum};
 
 /// Exit statuses by scheme, for `--help`.

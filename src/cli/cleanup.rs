@@ -1,10 +1,7 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
-use super::run::{Exit, fail, print, refuse};
-use super::runtime::on_runtime;
-use crate::cluster::Limits;
-use crate::cluster::api::NodeApi;
-use crate::cluster::cleanup::clean;
+use super::{Exit, fail, on_runtime, print, refuse};
+use crate::cluster::{Limits, NodeApi, cleanup};
 use crate::config::Config;
 use clap::Args;
 use std::io::{self, Write};
@@ -38,7 +35,7 @@ pub(super) fn run(config: &Config, which: &CleanupTarget) -> Exit {
             let word = if dry { "would remove" } else { "removed" };
             let _ = writeln!(io::stdout(), "{what}: {word} {}", parts.join(", "));
         };
-        (clean(&api, settings, one, dry, say).await).map_err(io::Error::other)
+        (cleanup::clean(&api, settings, one, dry, say).await).map_err(io::Error::other)
     });
     let (nodes, leases) = done.flatten().map_err(fail)?;
     let word = if dry { "would be cleaned" } else { "cleaned" };

@@ -7,8 +7,8 @@ mod console;
 mod runner;
 mod settings;
 
-use super::run::{Exit, fail, print, refuse, serve, style};
-use super::runtime::stop_signal;
+use super::run::serve;
+use super::{Exit, fail, print, refuse, stop_signal, style};
 use crate::agent::AgentError;
 use crate::files::{check_replaceable, replace};
 use crate::host::Host;
@@ -89,8 +89,7 @@ pub(super) fn simulate_command(args: SimulateArgs) -> Exit {
             simulate::shape_names().join(", ")
         ))
     })?;
-    let written = Node::write(spec, &dir);
-    written.map_err(|error| fail(format_args!("{shown}: {error}")))?;
+    Node::write(spec, &dir).map_err(|error| fail(format_args!("{shown}: {error}")))?;
     Ok(0)
 }
 

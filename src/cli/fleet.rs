@@ -1,16 +1,13 @@
 //! `selvage fleet`, which is also `kubectl selvage`: the nodes of a cluster by verdict, reason and cause.
 
-use super::complain;
-use super::run::{Exit, fail, init_log, print, refuse, refuse_all, style};
-use super::runtime::{on_runtime, stop_signal};
-use crate::cluster::api::connect;
-use crate::cluster::error::ApiError;
-use crate::cluster::{ClusterSettings, Limits};
+use super::run::init_log;
+use super::{Exit, complain, fail, on_runtime, print, refuse, refuse_all, stop_signal, style};
+use crate::cluster::{ApiError, ClusterSettings, Limits, connect};
 use crate::config;
 use crate::fleet::api::FleetApi;
 use crate::fleet::watched::Watched;
 use crate::fleet::{Fleet, FleetNode, mute, summarise, targets, text};
-use crate::report::text::{Style, clean_lines};
+use crate::report::{Style, clean_lines};
 use clap::{Arg, ArgMatches, Args, Command, Subcommand};
 use futures::StreamExt;
 use jiff::Timestamp;

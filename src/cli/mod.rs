@@ -18,3 +18,6 @@ mod runtime;
 pub mod slurm;
 
 pub(crate) use crate::report::text::complain;
+use args::ArgInputs;
+use run::{Exit, USAGE, fail, print, refuse, refuse_all, style};
+use runtime::{on_runtime, stop_signal};

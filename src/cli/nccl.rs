@@ -1,9 +1,6 @@
 //! `selvage nccl`: reads NCCL logs from files and pipes, and judges them.
 
-use super::args::ArgInputs;
-use super::complain;
-use super::compression::{GZIP, refusal};
-use super::run::{Exit, print};
+use super::{ArgInputs, Exit, complain, compression, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -72,10 +69,10 @@ pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<
     let mut input = open(path)?;
     let name = path.display();
     let start = input.fill_buf()?;
-    if start.starts_with(GZIP) {
+    if start.starts_with(compression::GZIP) {
         return scan(MultiGzDecoder::new(input), path, each);
     }
-    if let Some(why) = refusal(start, path, "nccl") {
+    if let Some(why) = compression::refusal(start, path, "nccl") {
         return Err(io::Error::other(why));
     }
     let marks = [b"\xff\xfe", b"\xfe\xff"];

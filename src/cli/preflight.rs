@@ -8,8 +8,7 @@ use crate::check::preflight::{self, FILES, libraries_wanted, master_to_ask, slot
 use crate::host::Host;
 use crate::observe::{ContainerFacts, Environment, MasterFacts, RdmaDevice, SeenDevice};
 use crate::readiness;
-use crate::report::text::Style;
-use crate::report::{self, State};
+use crate::report::{self, State, Style};
 use crate::source::container::{cufile, environment, interfaces, libraries, limits, master, nodes};
 use crate::source::{gpudirect, infiniband};
 use crate::units::Span;

@@ -1,19 +1,16 @@
 //! From arguments to exit status.
 
-use super::args::{ArgInputs, Cli, Commands, LocalCommands};
-use super::ask::AgentArgs;
+use super::args::{Cli, Commands, LocalCommands};
 #[cfg(feature = "demo")]
 use super::demo;
-use super::runtime::{Signals, Wanted, on_runtime, stop_signal};
 use super::{
-    args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, preflight, slurm,
+    ArgInputs, args, ask, bench, capture, check, cleanup, complain, fleet, kmsg, nccl, on_runtime,
+    preflight, runtime, slurm, stop_signal,
 };
 use crate::agent::AgentError;
-use crate::config::listen::Listen;
-use crate::config::{self, Config, Loaded, LogFormat};
+use crate::config::{self, Config, Listen, Loaded, LogFormat};
 use crate::host::Host;
-use crate::report::text::{Style, clean_lines};
-use crate::report::{Report, State, metrics};
+use crate::report::{Report, State, Style, clean_lines, metrics};
 use crate::sidecar;
 use crate::source::machine;
 use crate::state::StateDir;
@@ -239,11 +236,10 @@ fn kmsg_command(inputs: &ArgInputs) -> Exit {
 }
 
 /// Prints the report of the running agent; gives its verdict, unknown where it does not answer.
-fn ask_agent(config: &Config, asked: &AgentArgs, style: Option<Style>) -> Result<State, u8> {
+fn ask_agent(config: &Config, asked: &ask::AgentArgs, style: Option<Style>) -> Result<State, u8> {
     // kube logs what is complained about below.
     let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-    let answer = on_runtime(ask::report(config, asked, style));
-    match answer.map_err(fail)? {
+    match on_runtime(ask::report(config, asked, style)).map_err(fail)? {
         Ok((verdict, body)) => print(&(clean_lines(body.trim_end()) + "\n")).map(|_| verdict.state),
         Err(why) => {
             complain(why);
@@ -262,7 +258,7 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 /// Runs until it is asked to stop. Asked to reload, it starts again within the process, with what the
 /// state directory keeps; settings that it could not run with are refused, and it goes on as it was.
 fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Exit {
-    let signals = on_runtime(async { Signals::listen() }).flatten();
+    let signals = on_runtime(async { runtime::Signals::listen() }).flatten();
     let mut signals = signals.map_err(fail)?;
     loop {
         let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
@@ -272,7 +268,7 @@ fn agent(mut loaded: Box<Loaded>, matches: &ArgMatches) -> Exit {
         let mut next = None;
         let shutdown = async {
             let mut wanted = signals.next().await;
-            while wanted == Wanted::Reload {
+            while wanted == runtime::Wanted::Reload {
                 // A signal that comes meanwhile is not kept waiting.
                 wanted = tokio::select! {
                     signal = signals.next() => signal,

@@ -1,10 +1,7 @@
 //! `selvage slurm health`, which slurmd runs as its HealthCheckProgram: drains this node when the agent's
 //! verdict says so, and takes back what it drained.
 
-use super::ask::{self, AgentArgs};
-use super::complain;
-use super::run::{Exit, USAGE, fail, print, refuse, refuse_all};
-use super::runtime::on_runtime;
+use super::{Exit, USAGE, ask, complain, fail, on_runtime, print, refuse, refuse_all};
 use crate::config::{self, Config, SlurmSettings};
 use crate::report::text::clean;
 use crate::slurm::{MARK, SlurmAction, SlurmNode, allowed, parse_nodes, wanted};
@@ -44,15 +41,14 @@ pub(super) enum Program {
     #[command(after_help = "\
 The node is SLURMD_NODENAME, which slurmd sets. Exit status: 0, also when nothing is to be
 done; 64 wrong usage; 70 when the agent or slurmctld does not answer within 0.75 s")]
-    Health(AgentArgs),
+    Health(ask::AgentArgs),
 }
 
 /// Runs it.
 pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> Exit {
     let (_, matches) = matches.subcommand().ok_or(USAGE)?;
     let deadline = Instant::now() + LIMIT;
-    let loaded = config::load(matches, |_| None);
-    let config = loaded.map_err(refuse_all)?.config;
+    let config = config::load(matches, |_| None).map_err(refuse_all)?.config;
     let node = std::env::var("SLURMD_NODENAME").unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match node.as_str() {
@@ -78,7 +74,7 @@ pub(super) fn run(Program::Health(asked): &Program, matches: &ArgMatches) -> Exi
 /// Does what the verdict asks for, as far as Slurm's nodes allow it; says what was done.
 async fn health(
     config: &Config,
-    asked: &AgentArgs,
+    asked: &ask::AgentArgs,
     slurm: &SlurmClient<'_>,
 ) -> Result<String, String> {
     // kube logs what is complained about as an error.

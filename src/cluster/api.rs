@@ -1,14 +1,12 @@
 //! Requests to the API server, each with a deadline.
 
 use super::budget::{Ledger, Listed, ListedNodes};
-use super::error::{ApiError, ApiResult, ErrorKind, bounded, chain};
 use super::guarded_client::{TOO_LONG, guarded};
-use super::label_syntax::is_dns_name;
-use super::names::{FIELD_MANAGER, LEDGER};
-use super::node::{NodeObject, NodeView, resource, text};
-use super::rate_limit::Limits;
 use super::reconcile::NodePatch;
-use super::settings::ClusterSettings;
+use super::{
+    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeObject, NodeView, bounded, chain,
+    is_dns_name, names, resource, text,
+};
 use crate::files::read_regular;
 use crate::units::{REVISION, VERSION};
 use hyper::header::{HeaderValue, USER_AGENT};
@@ -133,7 +131,7 @@ impl NodeApi {
             nodes: Api::all_with(client.clone(), &resource()),
             leases: Api::namespaced(client, &namespace),
             node: node.to_string(),
-            ledger_key: settings.own(LEDGER),
+            ledger_key: settings.own(names::LEDGER),
             taint: settings.taint(),
             limits,
         })
@@ -164,7 +162,7 @@ impl NodeApi {
     /// As any request.
     pub async fn patch(&self, patch: &NodePatch) -> ApiResult<NodeView> {
         const TAINT: &str = "write the taint";
-        let own = PatchParams::apply(FIELD_MANAGER);
+        let own = PatchParams::apply(names::FIELD_MANAGER);
         let body = patch.body();
         let (what, params, request) = match patch {
             NodePatch::Labels(_) => ("write the labels", own.force(), Patch::Apply(body)),
@@ -279,7 +277,7 @@ impl NodeApi {
 /// Creates and replaces as our field manager.
 pub(super) fn post_params() -> PostParams {
     PostParams {
-        field_manager: Some(FIELD_MANAGER.into()),
+        field_manager: Some(names::FIELD_MANAGER.into()),
         ..PostParams::default()
     }
 }

@@ -22,7 +22,7 @@
 //! taint, and keep new ones out.) Recovery needs no permission: the taint is removed first, the entry
 //! afterwards.
 
-use super::settings::BudgetMax;
+use super::BudgetMax;
 use crate::hash::fnv1a;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,13 +1,10 @@
 //! Removes everything of ours from one node or all of them, before an uninstall.
 
-use super::api::{NodeApi, each};
 use super::budget::LEASE;
-use super::desired::Desired;
-use super::error::{ApiResult, ErrorKind, bounded};
-use super::node::NodeView;
-use super::rate_limit::Limits;
 use super::reconcile::{NodePatch, reconcile};
-use super::settings::ClusterSettings;
+use super::{
+    ApiResult, ClusterSettings, Desired, ErrorKind, Limits, NodeApi, NodeView, bounded, each,
+};
 use kube::api::{DeleteParams, ListParams};
 use std::time::Duration;
 

@@ -1,14 +1,10 @@
 //! What the Node should carry, by the report alone. Pure.
 
 use super::label_syntax::label_value;
-use super::names;
-use super::node::Condition;
-use super::settings::{ClusterSettings, Mode};
-use crate::check::gpudirect::Path;
-use crate::check::{Finding, Weight, verdict_docs};
+use super::{ClusterSettings, Condition, Mode, names};
+use crate::check::{Finding, Weight, gpudirect, verdict_docs};
 use crate::observe::LinkLayer;
-use crate::report::port_view::{self, PortView};
-use crate::report::{Report, Role, State, Tainting};
+use crate::report::{PortView, Report, Role, State, Tainting, port_view};
 use crate::units::cut;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,16 +77,14 @@ pub fn desired(report: &Report, settings: &ClusterSettings) -> Option<Desired> {
         taint: match report.tainting {
             // What an earlier mode put is removed, but not by an unknown verdict.
             _ if !taints && report.state == State::Unknown => WantedTaint::Keep,
-            _ if !taints => WantedTaint::Absent,
-            _ if report.taint_muted => WantedTaint::Absent,
-            Tainting::Keep => WantedTaint::Keep,
+            _ if !taints || report.taint_muted => WantedTaint::Absent,
             Tainting::Clear => WantedTaint::Absent,
             // Only a node that is unready now is tainted, not one that was, or whose verdict is unknown.
             Tainting::Want if report.state == State::Unready => {
                 let reason = report.reasons.first().map_or("Unready", |reason| reason);
                 WantedTaint::Present(label_value(reason))
             }
-            Tainting::Want => WantedTaint::Keep,
+            Tainting::Keep | Tainting::Want => WantedTaint::Keep,
         },
         end_startup: taints && !matches!(report.state, State::Unready | State::Unknown),
     })
@@ -102,7 +96,7 @@ fn labels(report: &Report, settings: &ClusterSettings) -> BTreeMap<String, Optio
     let roles = report.roles.values();
     let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
-    let path = Some(report.gpudirect.path).filter(|path| *path != Path::Unknown);
+    let path = Some(report.gpudirect.path).filter(|path| *path != gpudirect::Path::Unknown);
     let gds = port_view::gds_ready(report);
     let gds = gds.map(|_| port_view::gds_name(gds).to_string());
     let wants = [

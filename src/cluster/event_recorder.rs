@@ -6,10 +6,7 @@
 //! name on each attempt, so that a request whose answer is lost makes two.
 
 use super::api::post_params;
-use super::error::{ApiError, ApiResult, ErrorKind, bounded};
-use super::events::EventRequest;
-use super::names::FIELD_MANAGER;
-use super::rate_limit::Limits;
+use super::{ApiError, ApiResult, ErrorKind, EventRequest, Limits, bounded, names};
 use crate::units::cut;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -174,7 +171,7 @@ impl EventRecorder {
         if let Some(body) = body.as_object_mut().filter(|_| other_message) {
             body.insert("message".into(), json!(event.message));
         }
-        let params = PatchParams::apply(FIELD_MANAGER);
+        let params = PatchParams::apply(names::FIELD_MANAGER);
         let name = event.metadata.name.clone().unwrap_or_default();
         let (api, patch) = (api(client, &event), Patch::Merge(&body));
         let request = api.patch(&name, &params, &patch);
@@ -210,10 +207,10 @@ impl EventRecorder {
                 ..ObjectReference::default()
             },
             source: Some(EventSource {
-                component: Some(FIELD_MANAGER.into()),
+                component: Some(names::FIELD_MANAGER.into()),
                 host: Some(self.node.clone()),
             }),
-            reporting_component: Some(FIELD_MANAGER.into()),
+            reporting_component: Some(names::FIELD_MANAGER.into()),
             reporting_instance: Some(cut(self.node.clone(), INSTANCE_MAX)),
             ..Event::default()
         }

@@ -1,6 +1,6 @@
 //! Requests for Events: what they say, and the agent's end of the channel for those on pods.
 
-use super::{desired, label_syntax::is_dns_name};
+use super::{desired, is_dns_name};
 use crate::report::{Report, State};
 use crate::settings_macro::words;
 use tokio::sync::mpsc;

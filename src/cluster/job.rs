@@ -104,8 +104,7 @@ fn kubeflow_kind<'a>(marks: &Marks<'a>) -> &'a str {
     match (marks.owner, known) {
         // An MPIJob's launcher is a batch Job's pod.
         (Some((kind, _)), _) if kind != "Job" && kind.ends_with("Job") => kind,
-        (_, Some((_, kind))) => kind,
-        (Some((kind, _)), None) => kind,
+        (_, Some((_, kind))) | (Some((kind, _)), None) => kind,
         (None, None) => "TrainingJob",
     }
 }

@@ -26,7 +26,17 @@ pub mod silence;
 pub(crate) mod topology;
 pub mod writer;
 
+pub(crate) use api::each;
+pub use api::{NodeApi, connect};
+pub use desired::{Desired, WITHHELD, WantedTaint};
+pub use error::{ApiError, ApiResult, ErrorKind};
+pub(crate) use error::{bounded, chain};
 pub use events::{EventKind, EventRequest, EventSender, PodRef};
+use label_syntax::is_dns_name;
+pub use node::{Condition, NodeObject, NodeView, resource, text};
+pub(crate) use node_group::NodeGroup;
 pub use rate_limit::Limits;
-pub use settings::ClusterSettings;
+use rate_limit::{Gate, Gates, RECONNECT_AFTER};
+pub use settings::{BudgetMax, ClusterSettings, Mode, TaintEffect};
+pub use silence::Mutes;
 pub use writer::{NodeFacts, Writer};

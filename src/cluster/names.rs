@@ -1,6 +1,6 @@
 //! Names of our labels, taints and annotations.
 
-use super::settings::ClusterSettings;
+use super::ClusterSettings;
 
 /// Type of the condition.
 pub const CONDITION: &str = "FabricReady";

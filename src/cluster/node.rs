@@ -1,8 +1,7 @@
 //! The parts of a Node that we read. Taints and conditions are kept as they were received, with fields
 //! that we do not know, because patches test for them and write them back.
 
-use super::names::{CONDITION, FIELD_MANAGER};
-use super::settings::ClusterSettings;
+use super::{ClusterSettings, names};
 use crate::observe::{NodeResources, Offered, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
@@ -99,7 +98,7 @@ impl NodeView {
         let conditions = status.and_then(|status| status.conditions.as_ref());
         let mut conditions = conditions.into_iter().flatten();
         let condition = conditions
-            .find(|condition| text(condition, "type") == CONDITION)
+            .find(|condition| text(condition, "type") == names::CONDITION)
             // One that cannot be decoded is replaced.
             .map(|condition| serde_json::from_value(condition.clone()).unwrap_or_default());
         NodeView {
@@ -195,7 +194,7 @@ pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 /// Labels of which `metadata.managedFields` says that our server-side apply owns them.
 fn owned_labels(metadata: &ObjectMeta) -> Vec<String> {
     let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
-        entry.manager.as_deref() == Some(FIELD_MANAGER)
+        entry.manager.as_deref() == Some(names::FIELD_MANAGER)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });

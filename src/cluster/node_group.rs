@@ -1,9 +1,6 @@
 //! The nodes that share a budget with this one.
 
-use super::budget::lease_name;
-use super::label_syntax::parse_selector;
-use super::names::{FABRIC, FABRIC_KIND};
-use super::settings::ClusterSettings;
+use super::{ClusterSettings, budget, label_syntax, names};
 use kube::core::{Expression, Selector, SelectorExt};
 use std::collections::BTreeMap;
 
@@ -19,12 +16,12 @@ pub struct NodeGroup {
 impl NodeGroup {
     /// The group of a node with these labels.
     pub fn new(settings: &ClusterSettings, labels: &BTreeMap<String, String>) -> Self {
-        let mut selector = match parse_selector(&settings.budget_selector) {
+        let mut selector = match label_syntax::parse_selector(&settings.budget_selector) {
             Ok(selector) if !selector.selects_all() => selector,
             // A bad selector is rejected with the settings.
             _ => Selector::from_iter([
-                Expression::Exists(settings.own(FABRIC)),
-                Expression::NotEqual(settings.own(FABRIC_KIND), "none".into()),
+                Expression::Exists(settings.own(names::FABRIC)),
+                Expression::NotEqual(settings.own(names::FABRIC_KIND), "none".into()),
             ]),
         };
         let label = &settings.budget_group_label;
@@ -35,7 +32,7 @@ impl NodeGroup {
                 value => Expression::Equal(label.clone(), value.into()),
             }]);
         }
-        let lease = lease_name(value);
+        let lease = budget::lease_name(value);
         NodeGroup { lease, selector }
     }
 

@@ -1,11 +1,10 @@
 //! Whether the agent's token could write another Node: RBAC alone cannot tie it to its own. Asked once,
 //! by a patch that changes nothing, in a dry run.
 
-use super::api::NodeApi;
-use super::error::{ApiError, ApiResult, ErrorKind, bounded};
 use super::names::FIELD_MANAGER;
-use super::rate_limit::{self, Limits};
-use super::settings::ClusterSettings;
+use super::{
+    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeApi, bounded, rate_limit,
+};
 use backon::Retryable;
 use kube::api::{ListParams, Patch, PatchParams};
 use std::time::Duration;

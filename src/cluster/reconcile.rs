@@ -1,9 +1,8 @@
 //! The patches that bring the Node from what it carries to what it should carry. Pure.
 
-use super::desired::{Desired, WITHHELD, WantedTaint};
-use super::names::CONDITION;
-use super::node::{Condition, NodeView, text};
-use super::settings::{ClusterSettings, TaintEffect};
+use super::{
+    ClusterSettings, Condition, Desired, NodeView, TaintEffect, WITHHELD, WantedTaint, names, text,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +73,7 @@ pub fn reconcile(
         true => condition(&desired.condition, node, now, heartbeat),
         false => node.condition.as_ref().map(|_| {
             let removal =
-                json!({"status": {"conditions": [{"$patch": "delete", "type": CONDITION}]}});
+                json!({"status": {"conditions": [{"$patch": "delete", "type": names::CONDITION}]}});
             (ConditionWrite::Change, removal)
         }),
     };
@@ -172,7 +171,7 @@ fn condition(
     let same = stands.filter(|stands| stands.status == wanted.status);
     let since = same.and_then(|stands| stands.last_transition_time);
     let patch = json!({"status": {"conditions": [{
-        "type": CONDITION,
+        "type": names::CONDITION,
         "status": wanted.status,
         "reason": wanted.reason,
         "message": wanted.message,

@@ -1,9 +1,9 @@
 //! Raw layers: what a file, the environment and the command line say, as keys with values and origins.
 //! Nothing here knows a setting's type; whether a value fits is found by trying it on the defaults.
 
-use super::Config;
-use super::complaint::{Complaint, Origin, suggestion};
+use super::complaint::suggestion;
 use super::settings::{Setting, defaults, setting, settings};
+use super::{Complaint, Config, Origin};
 use crate::units::Span;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};

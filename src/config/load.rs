@@ -1,9 +1,8 @@
 //! From command line, environment and file to a validated [`Config`].
 
-use super::Config;
-use super::complaint::{Complaint, Origin};
 use super::layers::{Layers, Raw};
 use super::settings::{Setting, settings};
+use super::{Complaint, Config, Origin};
 use crate::files::read_all;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::io;

@@ -11,6 +11,7 @@ mod settings;
 
 pub use complaint::{Complaint, Origin};
 pub use layers::unknown_variables;
+pub use listen::Listen;
 pub use load::{Loaded, add_agent_args, add_args, add_file_args, load};
 pub use print::to_toml_defaults;
 pub use sections::{
@@ -19,11 +20,9 @@ pub use sections::{
 };
 pub(crate) use settings::flag_hint;
 
-use crate::check::CHECKS;
-use crate::check::debounce::Hysteresis;
 use crate::check::policy::Policy;
-use crate::check::profile::PlatformSettings;
 use crate::check::roles::RoleOverrides;
+use crate::check::{CHECKS, debounce, profile};
 use crate::cluster::ClusterSettings;
 use crate::glob::Glob;
 use crate::settings_macro::section;
@@ -45,9 +44,9 @@ section! {
         /// Which ports are rails.
         rails: RoleOverrides,
         /// The machine's shape: what its fabric should consist of.
-        platform: PlatformSettings,
+        platform: profile::PlatformSettings,
         /// How long a condition must last before its finding is raised or cleared.
-        hysteresis: Hysteresis,
+        hysteresis: debounce::Hysteresis,
         /// What is written to the node's object in the Kubernetes API, and when.
         cluster: ClusterSettings,
         /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.

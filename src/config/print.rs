@@ -1,7 +1,7 @@
 //! Settings as TOML: the defaults with their meaning (`selvage config`, docs/config.md) and the
 //! settings in force with their origins (`selvage config --effective`).
 
-use super::complaint::Origin;
+use super::Origin;
 use super::load::Loaded;
 use super::settings::{Setting, section_help, section_of, settings};
 use serde_json::Value;

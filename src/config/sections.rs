@@ -1,8 +1,8 @@
 //! The sections of the settings that belong to the process: where it listens, what it reads and how
 //! often. Thresholds are in [`crate::check::policy`], the Kubernetes part in [`crate::cluster`].
 
-use super::listen::Listen;
-use crate::cluster::settings::BudgetMax;
+use super::Listen;
+use crate::cluster::BudgetMax;
 use crate::file_pattern::FilePattern;
 use crate::glob::Glob;
 use crate::settings_macro::{section, words};

@@ -1,7 +1,7 @@
 //! Requests to an agent's own address.
 
-use crate::cluster::error::chain;
-use crate::report::agent_report::AgentReport;
+use crate::cluster::chain;
+use crate::report::AgentReport;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::{Request, StatusCode, Uri};

@@ -2,12 +2,11 @@
 //! and writes the two annotations that agents read.
 
 use super::{FleetNode, agent_client::PORT, mute};
-use crate::cluster::api::each;
-use crate::cluster::error::{ApiError, ApiResult, ErrorKind, bounded};
-use crate::cluster::node::{NodeObject, NodeView, resource};
-use crate::cluster::settings::ClusterSettings;
-use crate::cluster::{Limits, names};
-use crate::report::text::Style;
+use crate::cluster::{
+    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeObject, NodeView, bounded, each,
+    names, resource,
+};
+use crate::report::Style;
 use backon::{ConstantBuilder, Retryable};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};

@@ -12,14 +12,8 @@ pub mod targets;
 pub mod text;
 pub mod watched;
 
-use crate::cluster::desired::WITHHELD;
-use crate::cluster::node::NodeView;
-use crate::cluster::node_group::NodeGroup;
-use crate::cluster::settings::ClusterSettings;
-use crate::cluster::silence::Mutes;
-use crate::cluster::{names, topology};
-use crate::report::State;
-use crate::report::port_view::natural;
+use crate::cluster::{ClusterSettings, Mutes, NodeGroup, NodeView, WITHHELD, names, topology};
+use crate::report::{State, port_view};
 use crate::settings_macro::words;
 use causes::SharedCause;
 use jiff::Timestamp;
@@ -129,8 +123,7 @@ fn attributes(node: &NodeView) -> Vec<NodeAttribute> {
     let programs = ["kernel", "image"].into_iter().zip(node.versions.clone());
     let places = topology::places(&node.labels).into_iter();
     let all = places.chain(versions).chain(programs);
-    let known = all.filter(|(_, value)| !value.is_empty());
-    known
+    all.filter(|(_, value)| !value.is_empty())
         .map(|(kind, value)| NodeAttribute { kind, value })
         .collect()
 }
@@ -213,7 +206,7 @@ impl FleetNode {
     fn rank(&self) -> (usize, String) {
         let place = |state| ORDER.iter().position(|of| *of == state);
         let at = self.state.and_then(place);
-        (at.unwrap_or(ORDER.len()), natural(&self.node))
+        (at.unwrap_or(ORDER.len()), port_view::natural(&self.node))
     }
 }
 

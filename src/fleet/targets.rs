@@ -2,8 +2,7 @@
 
 use super::agent_client::{AgentClient, url};
 use super::{AGENT_SILENT, FleetNode, NodeAttribute, Taint};
-use crate::report::State;
-use crate::report::agent_report::AgentReport;
+use crate::report::{AgentReport, State};
 use futures::StreamExt;
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! A fleet for a person at a terminal: one line of counts, the causes, then a table.
 
 use super::{Fleet, FleetNode, ORDER, Taint, causes::SharedCause};
-use crate::report::State;
-use crate::report::text::Style;
-use crate::report::text::writer::{Page, after_colon, clean, count};
+use crate::report::text::{Page, after_colon, clean, count};
+use crate::report::{State, Style};
 use crate::units::span_text;
 use jiff::{SignedDuration, Timestamp};
 

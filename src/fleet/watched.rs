@@ -1,7 +1,7 @@
 //! What a watch on Nodes has delivered.
 
 use super::FleetNode;
-use crate::cluster::node::NodeObject;
+use crate::cluster::NodeObject;
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 

@@ -14,12 +14,11 @@ use crate::file_pattern::{FileNames, FilePattern, NamedIds};
 use crate::host::Host;
 use crate::observe::{ContainerKey, Fault, PodContainer, PodFacts, PodJob, Reading};
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
-use crate::source::nccl::prefix;
 use crate::source::pod_logs::{
     Container, FileId, FlatFile, Follower, Layout, Options, PollStats, Sink,
 };
 use crate::source::slurm_jobs::{self, ProcessOwner};
-use crate::source::tree;
+use crate::source::{nccl, tree};
 use crate::supervise;
 use crate::units::Millis;
 use memchr::memmem;
@@ -172,7 +171,7 @@ impl LogFiles {
         let (tx, rx) = sync_channel(2);
         let mut dirs: BTreeMap<&Path, Vec<FilePattern>> = BTreeMap::new();
         for pattern in patterns {
-            dirs.entry(pattern.dir()).or_default().push(pattern.clone());
+            dirs.entry(&pattern.dir).or_default().push(pattern.clone());
         }
         let all = dirs.len().min(MAX_DIRS);
         if dirs.len() > MAX_DIRS {
@@ -254,9 +253,8 @@ impl LogFiles {
         let known = self.dirs.iter().filter_map(|dir| dir.jobs.get(key));
         match known.max_by_key(|job| (!job.finished, job.is_job(&key.container))) {
             Some(job) if !job.finished => PodLookup::Found(job),
-            Some(_) => PodLookup::Gone,
-            None if self.is_complete() => PodLookup::Gone,
-            None => PodLookup::Pending,
+            None if !self.is_complete() => PodLookup::Pending,
+            _ => PodLookup::Gone,
         }
     }
 
@@ -293,7 +291,7 @@ impl FollowedDirectory {
         let hosts: Vec<String> = hosts.filter(|host| !host.is_empty()).collect();
         let names = patterns.iter().filter_map(|pattern| pattern.names(&hosts));
         FollowedDirectory {
-            dir: (patterns.first()).map_or_else(PathBuf::new, |pattern| pattern.dir().into()),
+            dir: (patterns.first()).map_or_else(PathBuf::new, |pattern| pattern.dir.clone()),
             names: names.collect(),
             hosts,
             host,
@@ -643,7 +641,7 @@ impl Sink for FollowedDirectory {
                 ..LogFile::new(file.file, of.named)
             };
         }
-        match prefix::author(line) {
+        match nccl::prefix::author(line) {
             Some((host, pid)) if self.hosts.iter().any(|own| own.eq_ignore_ascii_case(&host)) => {
                 let pid = pid.unwrap_or_default();
                 let known = of.writers.get(&pid).cloned();

@@ -169,8 +169,7 @@ impl AgentReport {
     /// What the node may have in common with others, each once: the switches at the other end of its
     /// rails, and what runs on it.
     pub fn shared(&self) -> BTreeSet<(&'static str, &str)> {
-        let rails = self.rail_ports();
-        let of_rails = rails.flat_map(|port| {
+        let of_rails = self.rail_ports().flat_map(|port| {
             let switch = port.neighbor.as_ref().map(|at| at.switch.as_str());
             [("switch", switch), ("firmware", port.firmware.as_deref())]
         });

@@ -2,12 +2,9 @@
 //! Bounded in connections, in all and for each client, header size, header time and write time, so
 //! that no client can hold it up; one answer is made at a time, in turn, and probes wait for none.
 
-use super::catalogue::Detail;
-use super::metrics::{self, AgentStats};
 use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
-use super::text::{self, Style};
-use super::{ClusterStatus, Report, json};
+use super::{AgentStats, ClusterStatus, Detail, Report, Style, json, metrics, text};
 use crate::settings_macro::defaults;
 use bytes::Bytes;
 use hosts::Hosts;

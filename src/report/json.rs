@@ -1,8 +1,8 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
-use super::port_view::{self, PortView, wall_at as time};
-use super::{ClusterStatus, Report, default_counters};
+use super::port_view::{self, wall_at as time};
+use super::{ClusterStatus, PortView, Report, default_counters};
 use crate::check::Finding;
 use crate::observe::{MODULES_OF_INTEREST, Module, PhysState, PortCounters, PortState};
 use crate::readiness;

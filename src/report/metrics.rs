@@ -1,9 +1,7 @@
 //! Report to Prometheus text. Every series is made from the report at hand: nothing is remembered,
 //! so what is gone from the node is gone from the next scrape.
 
-use super::catalogue::Detail;
-use super::port_view::{self, PortView};
-use super::{ClusterStatus, Report, State};
+use super::{ClusterStatus, Detail, PortView, Report, State, port_view};
 use crate::check::gpudirect::Path;
 use crate::check::xid_codes;
 use crate::observe::{AER_SEVERITIES, MODULES_OF_INTEREST, PcieLink};
@@ -128,7 +126,7 @@ fn verdict(out: &mut Exposition, report: &Report) {
 fn findings(out: &mut Exposition, report: &Report) {
     let mut counts: BTreeMap<[&str; 2], u32> = BTreeMap::new();
     for (number, finding) in report.findings.iter().enumerate() {
-        let status = port_view::status(finding);
+        let status = port_view::status(finding.weight, finding.status);
         *counts.entry([finding.check, status]).or_default() += 1;
         if number < MAX_FINDINGS {
             // Two keys may have one subject: a device that came back under its old name.

@@ -45,10 +45,16 @@ pub use crate::readiness::State;
 pub use crate::readiness::history::HistoryEntry;
 pub use crate::readiness::taint_hysteresis::Tainting;
 use crate::units::{Millis, PortKey};
-pub use cluster::ClusterStatus;
+pub use agent_report::AgentReport;
+pub use catalogue::Detail;
+pub use cluster::{BudgetStatus, ClusterStatus};
+pub use metrics::AgentStats;
+pub(crate) use metrics::{Exposition, series};
+pub use port_view::PortView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+pub use text::{Style, clean_lines};
 
 /// Everything the outputs show, immutable.
 #[derive(Debug, Clone, PartialEq)]

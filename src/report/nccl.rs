@@ -1,7 +1,6 @@
 //! Verdicts on NCCL logs, as JSON and for people.
 
-use super::text::Style;
-use super::text::writer::{Colour, Page, Parts, count};
+use super::text::{Colour, Page, Style, count};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use serde::Serialize;
 
@@ -57,14 +56,10 @@ fn one(page: &mut Page, input: &NcclInput) {
         (!used.is_empty()).then(|| format!("connections: {used}")),
         init(verdict).map(|init| format!("init {init}")),
     ];
-    let parts = Parts {
-        facts: facts.into_iter().flatten().collect(),
-        evidence: &verdict.evidence,
-        notes: &[],
-        remedies: &verdict.remedies,
-    };
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
     let summary = format!("{name}: {}", verdict.summary);
-    page.verdict((colour, word, summary), &parts);
+    page.verdict((colour, word), &summary, &facts);
+    page.grounds(&verdict.evidence, &[], &verdict.remedies);
 }
 
 /// Connections that were logged, by transport: `net_ib 8, p2p 4`.

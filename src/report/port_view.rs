@@ -3,7 +3,7 @@
 
 use super::Report;
 pub use crate::check::PortView;
-use crate::check::{Finding, Status, Weight};
+use crate::check::{Status, Weight};
 use crate::observe::{Gid, GidKind, GpuDirectFacts, LinkLayer, Module, SourceHealth};
 use crate::units::{Millis, span_text};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,12 +38,7 @@ pub fn natural(name: &str) -> String {
 
 /// The status of a finding, for labels and people: an alert on `failing` must not fire for what does
 /// not move the verdict.
-pub fn status(finding: &Finding) -> &'static str {
-    status_word(finding.weight, finding.status)
-}
-
-/// The same by weight and status.
-pub fn status_word(weight: Weight, status: Status) -> &'static str {
+pub fn status(weight: Weight, status: Status) -> &'static str {
     match (weight, status) {
         (Weight::Notice, _) => "notice",
         (_, Status::Unknown) => "unknown",

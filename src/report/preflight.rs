@@ -1,8 +1,7 @@
 //! The report of `selvage preflight`, as JSON and as text.
 
-use super::State;
-use super::text::Style;
-use super::text::writer::{Page, after_colon};
+use super::text::{Page, after_colon};
+use super::{State, Style};
 use crate::check::preflight::{Item, ItemStatus};
 
 /// The output of `selvage preflight -o json`: one object.

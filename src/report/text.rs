@@ -1,16 +1,15 @@
 //! The report for a person at a terminal: one line that says it, a table of rails, then what is
 //! wrong, why and what to do.
 
-use super::Report;
-use super::port_view::{self, PortView, ago};
+use super::{PortView, Report, port_view};
 use crate::check::Finding;
 use crate::observe::{Dot1xFacts, PortState, gives_away};
 use crate::readiness;
 use crate::settings_macro::defaults;
 use std::collections::BTreeMap;
-use writer::{Colour, Page, cut};
 
-pub(crate) use writer::complain;
+use writer::cut;
+pub(crate) use writer::{Colour, Page, after_colon, complain, count};
 pub use writer::{clean, clean_lines};
 
 pub(crate) mod writer;
@@ -85,7 +84,7 @@ fn headline(page: &mut Page, report: &Report) {
     let lead = format!("{}  ", page.judged(&word));
     let since = match report.since == report.snapshot.at {
         true => String::new(),
-        false => format!(" (for {})", ago(report, report.since)),
+        false => format!(" (for {})", port_view::ago(report, report.since)),
     };
     let young = match report.full_window {
         true => "",
@@ -245,8 +244,7 @@ fn counted(words: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Those whose link is administratively down, by interface.
 fn disabled_functions(report: &Report) -> Vec<String> {
-    let links = report.snapshot.vf_links.iter();
-    let disabled = links.filter_map(|(name, stamp)| {
+    let disabled = report.snapshot.vf_links.iter().filter_map(|(name, stamp)| {
         let disabled = stamp.value.value()?.disabled_text()?;
         Some(format!("{name} vf {disabled}"))
     });
@@ -282,12 +280,12 @@ fn findings(page: &mut Page, report: &Report) {
 }
 
 fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
-    let word = port_view::status(finding);
+    let word = port_view::status(finding.weight, finding.status);
     let lead = format!("{}  ", page.judged(word));
     // A single run does not know since when.
     let since = match finding.since == report.snapshot.at {
         true => String::new(),
-        false => format!(", for {}", ago(report, finding.since)),
+        false => format!(", for {}", port_view::ago(report, finding.since)),
     };
     let (subject, reason, check) = (&finding.subject, &finding.reason, &finding.check);
     page.wrapped(&lead, 2, &format!("{subject}  {reason} ({check}{since})"));

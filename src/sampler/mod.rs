@@ -8,8 +8,7 @@ pub mod sources;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::host::Host;
-use crate::observe::history::ports_of;
-use crate::observe::{Memory, RdmaDevice, Reading, Snapshot, SourceHealth};
+use crate::observe::{Memory, RdmaDevice, Reading, Snapshot, SourceHealth, history};
 use crate::units::{DeviceKey, PortKey};
 use pool::Pool;
 use schedule::{Began, Pace, Schedule, Subject};
@@ -338,14 +337,14 @@ impl Sampler {
         let subject = Subject::new("netdev", name);
         let mut known = self.schedule.contains(&subject);
         self.schedule.wake(&subject, now);
-        let ports = ports_of(&self.snapshot);
+        let ports = history::ports_of(&self.snapshot);
         for (device, _) in ports.filter(|(_, port)| port.netdev.as_deref() == Some(name)) {
             known = true;
             let link = Subject::new("link", &device.key.0);
             self.schedule.wake(&link, now);
         }
         let is_unseen = |name: &String| !self.snapshot.netdevs.contains_key(name);
-        let netdevs = || ports_of(&self.snapshot).map(|(_, port)| port.netdev.as_ref());
+        let netdevs = || history::ports_of(&self.snapshot).map(|(_, port)| port.netdev.as_ref());
         let lacks_any = netdevs().any(|name| name.is_none_or(is_unseen));
         // A new or renamed device may belong to a port: enumerate. Strangers (veth of pods)
         // come and go all day, so only if RDMA ports without a network device exist.

@@ -307,12 +307,6 @@ impl Schedule {
             .min()
     }
 
-    /// How many reads hang.
-    pub fn hung(&self) -> usize {
-        let hung = |slot: &&Slot| slot.health.stalled_since.is_some();
-        self.slots.values().filter(hung).count()
-    }
-
     /// Since when a subject's read is out, or an earlier one that gave no answer.
     pub fn out_since(&self, subject: &Subject) -> Option<Millis> {
         let slot = self.slots.get(subject)?;
@@ -349,8 +343,12 @@ const FOLLOWED_ELSEWHERE: [&str; 3] = ["kernel_log", "pod_logs", "log_files"];
 
 /// Brings the health of every scheduled source up to date; those followed elsewhere stay.
 pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
-    let hung = schedule.hung();
-    let healths = schedule.slots.values().map(|slot| {
+    let slots = schedule.slots.values();
+    let hung = (slots
+        .clone()
+        .filter(|slot| slot.health.stalled_since.is_some()))
+    .count();
+    let healths = slots.map(|slot| {
         let mut health = slot.health.clone();
         health.fault = slot.idle.map(|idle| unread(idle, hung)).or(health.fault);
         (Arc::clone(&slot.key), health)

@@ -271,10 +271,8 @@ fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: boo
     if let Reading::Value(devices) = &mut devices {
         devices.extend(gvnic::enumerate(host));
     }
-    let by_parameter = || {
-        let shared = parse::word(host, "sys/module/ib_core/parameters/netns_mode")?;
-        Some(shared == "N")
-    };
+    let by_parameter =
+        || Some(parse::word(host, "sys/module/ib_core/parameters/netns_mode")? == "N");
     let netns_exclusive = told.or_else(by_parameter);
     let netdevs = devices.value().map(|found| netdev::of_rdma(host, found));
     let unread = (devices.value().into_iter().flatten()).find_map(|device| device.unread.clone());

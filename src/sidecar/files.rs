@@ -24,7 +24,7 @@ const DONE: &str = "done";
 /// The files of a directory, and what they say.
 pub(super) struct Files {
     dir: PathBuf,
-    follower: Follower,
+    pub(super) follower: Follower,
     collected: Collected,
     /// Why a file cannot be read.
     fault: Option<String>,
@@ -102,11 +102,6 @@ impl Files {
         }
         let file = || self.fault.clone().or_else(|| self.collected.fault.clone());
         (stats, root.or_else(file))
-    }
-
-    /// Blocks until there may be something new, `most` at the longest.
-    pub(super) fn wait(&self, most: Duration) {
-        self.follower.wait(most);
     }
 
     /// Ends what does not end in a newline: nothing more will be written.

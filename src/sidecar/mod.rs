@@ -107,7 +107,7 @@ pub async fn run(
                 break;
             }
             if !more {
-                sidecar.files.wait(WAIT);
+                sidecar.files.follower.wait(WAIT);
             }
         }
         sidecar.print_rest(&mut out)

@@ -2,9 +2,8 @@
 
 use crate::check::nccl::NcclVerdict;
 use crate::observe::ContainerKey;
-use crate::report::catalogue::Detail;
-use crate::report::http::{self, Answer, Answers, Limits, Peer, exposition};
-use crate::report::metrics::{self, Exposition, nccl, series};
+use crate::report::metrics::{self, nccl};
+use crate::report::{Detail, Exposition, http, series};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use std::collections::BTreeMap;
@@ -39,25 +38,25 @@ impl SidecarPage {
     }
 }
 
-impl Answers for watch::Receiver<Arc<SidecarPage>> {
-    fn answer(&self, request: &Request<Incoming>, _: &Peer) -> Answer {
+impl http::Answers for watch::Receiver<Arc<SidecarPage>> {
+    fn answer(&self, request: &Request<Incoming>, _: &http::Peer) -> http::Answer {
         if let Some(refusal) = http::not_a_read(request.method()) {
             return refusal;
         }
         match request.uri().path() {
             "/metrics" => {
                 let page = Arc::clone(&self.borrow());
-                exposition::answer(page.metrics(), request.headers())
+                http::exposition::answer(page.metrics(), request.headers())
             }
             "/healthz" | "/readyz" => http::plain(StatusCode::OK, "ok\n"),
             _ => http::plain(StatusCode::NOT_FOUND, "not found\n"),
         }
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> http::Limits {
+        http::Limits {
             connections: 16,
-            ..Limits::default()
+            ..http::Limits::default()
         }
     }
 }

@@ -1,10 +1,9 @@
 //! A simulated node in a directory, and the events that change it.
 
-use super::counters::TABLES;
 use super::event::Event;
-use super::render;
 use super::spec::*;
 use super::tree::{Tree, TreeWriter};
+use super::{counters, render};
 use crate::observe::{CounterKind, PodFacts, pma_kind};
 use crate::units::Bdf;
 use std::collections::BTreeMap;
@@ -255,12 +254,12 @@ fn traffic(spec: &mut NodeSpec, millis: u64, percent: u64) {
         let gbps = port.rate.split(' ').next().and_then(|n| n.parse().ok());
         let bytes_a_second = (gbps.unwrap_or(0.0) * 1e9 / 8.0) as u64;
         let bytes = bytes_a_second / 1000 * millis / 100 * percent;
-        for (name, unit) in &TABLES.traffic {
+        for (name, unit) in &counters::TABLES.traffic {
             let _ = count(port, name, bytes / unit);
         }
         let mut netdevs = spec.netdevs.iter_mut();
         if let Some(netdev) = netdevs.find(|netdev| Some(&netdev.name) == port.netdev.as_ref()) {
-            for row in &TABLES.traffic_statistics {
+            for row in &counters::TABLES.traffic_statistics {
                 add_statistic(netdev, &format!("{row}_bytes"), bytes);
                 add_statistic(netdev, &format!("{row}_packets"), bytes / 4096);
             }

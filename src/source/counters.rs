@@ -10,8 +10,7 @@ use crate::observe::counters::counted;
 use crate::observe::{
     Counts, Function, PMA_WORDS, PmaSkip, PortCounters, RdmaDevice, RdmaPort, Reading,
 };
-use crate::source::rdma_port::{class_dir, port_dir};
-use crate::source::tree;
+use crate::source::{rdma_port, tree};
 use nix::libc;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::LazyLock;
@@ -95,7 +94,7 @@ impl CounterReader {
             closed: BTreeSet::new(),
         };
         let port = |port: &RdmaPort| {
-            let dir = port_dir(&device.name, port.number);
+            let dir = rdma_port::port_dir(&device.name, port.number);
             PortReader {
                 number: port.number,
                 skip: skip(port.number),
@@ -108,7 +107,7 @@ impl CounterReader {
         let ports: Vec<PortReader> = device.ports.iter().map(port).collect();
         let excluded = |port: &PortReader| port.skip == Some(PmaSkip::Excluded);
         let all_excluded = !ports.is_empty() && ports.iter().all(excluded);
-        let device_hw = class_dir(&device.name).join("hw_counters");
+        let device_hw = rdma_port::class_dir(&device.name).join("hw_counters");
         CounterReader {
             ports,
             device_hw: (!all_excluded).then(|| counter_dir(device_hw, hw_order)),
@@ -202,7 +201,7 @@ impl CounterDir {
             let mut value = Reading::NotObservable;
             if !stopped && !self.closed.contains(name) {
                 let answer = self.dir.read_raw(host, name, MAX_TEXT);
-                let path = || self.dir.path().join(name);
+                let path = || self.dir.path.join(name);
                 if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
                     stopped = stop_at_einval;
                     if !stop_at_einval {

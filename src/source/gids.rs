@@ -2,8 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice, Reading};
-use crate::source::rdma_port::port_dir;
-use crate::source::{parse, tree};
+use crate::source::{parse, rdma_port, tree};
 use std::cell::LazyCell;
 use std::path::Path;
 
@@ -22,7 +21,7 @@ pub const ALL_SLOTS: u32 = 1024;
 pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     let ethernet = (device.ports.iter())
         .any(|known| known.number == port && known.link_layer == LinkLayer::Ethernet);
-    let dir = port_dir(&device.name, port);
+    let dir = rdma_port::port_dir(&device.name, port);
     let slot_file = |slot: u32| dir.join("gids").join(slot.to_string());
     let mut table = GidTable::default();
     let mut empty = 0;
@@ -67,7 +66,7 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
 
 /// One slot of a port's table, whichever: none where it is empty, absent beyond the table's end.
 pub fn read_slot(host: &Host, device: &str, port: u32, slot: u32) -> Reading<Option<Gid>> {
-    let dir = port_dir(device, port);
+    let dir = rdma_port::port_dir(device, port);
     match tree::read_text(host, dir.join("gids").join(slot.to_string())) {
         // Some drivers refuse to tell an empty slot.
         Reading::NotObservable => Reading::Value(None),

@@ -4,9 +4,8 @@
 
 use crate::host::Host;
 use crate::observe::{Fault, Function, LinkLayer, RdmaDevice, RdmaPort, Reading, Sriov};
-use crate::source::identity::{self, DriverSigns, PciPlace};
 use crate::source::rdma_port::{self, CLASS, class_dir};
-use crate::source::{netdev, parse, tree};
+use crate::source::{identity, netdev, parse, tree};
 use crate::units::{Bdf, DeviceKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -83,7 +82,7 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let parent_netdev = parent.clone().filter(|parent| {
         !parent_is_rdma && (place.pci.is_none() || tree::exists(host, netdev::class_dir(parent)))
     });
-    let driver = identity::driver(&DriverSigns {
+    let driver = identity::driver(&identity::DriverSigns {
         bound: tree::link_name(host, pci_dir.join("driver"))
             .or_else(|| parse::uevent(&uevent, "DRIVER")),
         has_device: tree::exists(host, at("device")),
@@ -124,7 +123,7 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
 
 /// Where the device hangs: by its `device` link, else (a tree that lacks the link's target) by the
 /// text of the links, else by the uevent.
-fn locate(host: &Host, name: &str) -> PciPlace {
+fn locate(host: &Host, name: &str) -> identity::PciPlace {
     let dir = class_dir(name);
     let device = dir.join("device");
     let class_target = tree::link(host, &dir)
@@ -145,10 +144,10 @@ fn locate(host: &Host, name: &str) -> PciPlace {
     let uevent = tree::read_text(host, device.join("uevent"));
     let slot = (uevent.value()).and_then(|text| parse::uevent(text, "PCI_SLOT_NAME"));
     let pci = slot.and_then(|slot| slot.parse().ok());
-    PciPlace {
+    identity::PciPlace {
         pci,
         software: software && pci.is_none(),
-        ..PciPlace::default()
+        ..identity::PciPlace::default()
     }
 }
 

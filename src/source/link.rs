@@ -6,10 +6,8 @@
 
 use crate::host::Host;
 use crate::observe::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort, Reading};
-use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::netlink::rdma::NlPort;
-use crate::source::rdma_port::port_dir;
-use crate::source::{parse, tree};
+use crate::source::{link_text, parse, rdma_port, tree};
 
 /// Reads the ports of one device again and again.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ impl LinkReader {
         let port = |port: &RdmaPort| LinkPortReader {
             number: port.number,
             layer: port.link_layer,
-            dir: tree::Directory::new(port_dir(&device.name, port.number)),
+            dir: tree::Directory::new(rdma_port::port_dir(&device.name, port.number)),
             last: None,
             by_netlink: false,
             rate_age: 0,
@@ -69,8 +67,8 @@ impl LinkPortReader {
                 Reading::Value(known.phys_state),
             ),
             None => (
-                self.parsed(host, "state", parse_state),
-                self.parsed(host, "phys_state", parse_phys_state),
+                self.parsed(host, "state", link_text::parse_state),
+                self.parsed(host, "phys_state", link_text::parse_phys_state),
             ),
         };
         let same_way = self.by_netlink == known.is_some();
@@ -87,8 +85,8 @@ impl LinkPortReader {
             return last.clone();
         }
         self.rate_age = 0;
-        let rate = self.parsed(host, "rate", parse_rate);
-        let hex = |file: &str| parse::hex(host, self.dir.path().join(file));
+        let rate = self.parsed(host, "rate", link_text::parse_rate);
+        let hex = |file: &str| parse::hex(host, self.dir.path.join(file));
         let infiniband = self.layer == LinkLayer::Infiniband;
         let of_infiniband = |file: &str| infiniband.then(|| hex(file)).flatten();
         let facts = LinkFacts {

@@ -2,8 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::{NvidiaDriver, NvidiaFs, NvidiaGpu, Reading};
-use crate::source::modules::module_dir;
-use crate::source::{parse, tree};
+use crate::source::{modules, parse, tree};
 use crate::units::Bdf;
 use std::collections::BTreeMap;
 
@@ -13,13 +12,12 @@ const MAX_GPUS: usize = 128;
 
 /// Version and flavour. The module's own version serves where the driver's file is missing or odd.
 pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
-    let dir = module_dir("nvidia");
+    let dir = modules::module_dir("nvidia");
     let module_version = parse::word(host, dir.join("version")).and_then(|v| version(&v));
     let taint = parse::word(host, dir.join("taint"));
     let told = tree::read_text(host, format!("{DIR}/version"));
     let line = told.value().and_then(|text| text.lines().next());
-    let found = line.and_then(version).or(module_version);
-    match found {
+    match line.and_then(version).or(module_version) {
         Some(version) => Reading::Value(NvidiaDriver {
             version,
             open: is_open(line.unwrap_or_default(), taint.as_deref()),
@@ -95,7 +93,7 @@ const MAX_BRIDGES: usize = 1024;
 /// leave the version and the bridges.
 pub fn filesystem(host: &Host) -> Reading<NvidiaFs> {
     let stats = tree::read_text(host, format!("{FS_DIR}/stats"));
-    let module_version = parse::word(host, module_dir("nvidia_fs").join("version"));
+    let module_version = parse::word(host, modules::module_dir("nvidia_fs").join("version"));
     let text = match (&stats, &module_version) {
         (Reading::Value(text), _) => text.as_str(),
         (_, Some(_)) => "",

@@ -7,8 +7,7 @@
 
 use crate::host::Host;
 use crate::observe::OvsRoute;
-use crate::source::netdev::{class_dir, lower_links};
-use crate::source::{parse, tree};
+use crate::source::{netdev, parse, tree};
 use std::collections::BTreeSet;
 
 /// What ovs-vswitchd names its datapath's device, `ovs-system` (ofproto/ofproto-dpif.c: `ovs-TYPE`).
@@ -48,15 +47,15 @@ fn leaves_by(
     if is_below(name) {
         return over(true);
     }
-    let ports = lower_links(host, datapath, MAX_PORTS);
+    let ports = netdev::lower_links(host, datapath, MAX_PORTS);
     let another = ports.iter().any(|port| is_below(port));
     if another { None } else { over(false) }
 }
 
 /// The device of the datapath that an interface is a port of.
 fn datapath(host: &Host, name: &str) -> Option<String> {
-    let master = tree::link_name(host, class_dir(name).join("master"))?;
-    let dir = class_dir(&master);
+    let master = tree::link_name(host, netdev::class_dir(name).join("master"))?;
+    let dir = netdev::class_dir(&master);
     let other = ["device", "bonding", "bridge"];
     (master.starts_with(DATAPATH) && !other.iter().any(|file| tree::exists(host, dir.join(file))))
         .then_some(master)
@@ -65,7 +64,7 @@ fn datapath(host: &Host, name: &str) -> Option<String> {
 /// Whether an interface looks like a port of a switch's own: a virtual Ethernet device with nothing
 /// above, below or paired with it. Nothing in `/sys` says so outright.
 fn is_own_port(host: &Host, name: &str) -> bool {
-    let dir = class_dir(name);
+    let dir = netdev::class_dir(name);
     let Some(entries) = tree::list(host, &dir).value().cloned() else {
         return false;
     };
@@ -80,7 +79,7 @@ fn is_own_port(host: &Host, name: &str) -> bool {
 
 /// Hardware address, unless it is all zeros.
 fn address(host: &Host, name: &str) -> Option<String> {
-    let text = parse::word(host, class_dir(name).join("address"))?;
+    let text = parse::word(host, netdev::class_dir(name).join("address"))?;
     let is_set = text.chars().any(|c| c != '0' && c != ':');
     is_set.then(|| text.to_ascii_lowercase())
 }

@@ -6,11 +6,9 @@ use crate::observe::{
     AER_SEVERITIES, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink,
     Reading, SLINGSHOT, Sriov, SriovFacts,
 };
-use crate::source::identity::{self, PciPlace};
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id, sriov_numbers};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
-use crate::source::topology::{self, Located};
-use crate::source::{machine, netdev, parse, routes, tree};
+use crate::source::{identity, machine, netdev, parse, routes, topology, tree};
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -297,7 +295,7 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
     let gpu_places: Vec<_> = places.collect();
     let distances = |nic: Bdf| -> BTreeMap<String, Distance> {
         let nic = located(nic);
-        let to_gpu = |(address, gpu): &(String, Located)| {
+        let to_gpu = |(address, gpu): &(String, topology::Located)| {
             Some((address.clone(), topology::distance(&nic, gpu)?))
         };
         gpu_places.iter().filter_map(to_gpu).collect()
@@ -319,9 +317,8 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
 }
 
 /// The function's place in `/sys/devices`; of a tree without the link's target, by the link's text.
-fn place(host: &Host, dir: &Path) -> PciPlace {
-    let canonical = tree::canonical(host, dir);
-    let path = canonical.or_else(|| tree::link(host, dir).into_value());
+fn place(host: &Host, dir: &Path) -> identity::PciPlace {
+    let path = tree::canonical(host, dir).or_else(|| tree::link(host, dir).into_value());
     path.map(|path| identity::place(&path)).unwrap_or_default()
 }
 

@@ -2,8 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::{Fault, LinkLayer, PortState, RdmaPort, Reading};
-use crate::source::link_text::parse_state;
-use crate::source::{identity, netdev, parse, tree};
+use crate::source::{identity, link_text, netdev, parse, tree};
 use std::path::{Path, PathBuf};
 
 /// Class directory of RDMA devices.
@@ -29,7 +28,7 @@ pub fn port_dir(device: &str, port: u32) -> PathBuf {
 pub fn state(host: &Host, device: &str, port: u32) -> Reading<PortState> {
     let path = port_dir(device, port).join("state");
     let odd = || format!("/{}: not a port state", path.display());
-    let parsed = |text: String| Reading::parsed(parse_state(&text).ok_or_else(odd));
+    let parsed = |text: String| Reading::parsed(link_text::parse_state(&text).ok_or_else(odd));
     tree::read_text(host, &path).and_then(parsed)
 }
 
@@ -131,8 +130,7 @@ fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> 
     // A driver that knows neither file's meaning leaves 0 in it: 0 alone means nothing.
     let matches = |s: &&&Sibling| s.dev_port.max(s.dev_id).unwrap_or(0) == index;
     let first = ours.first().filter(|_| only);
-    let sibling = ours.iter().find(matches).or(first)?;
-    Some(sibling.name.clone())
+    Some(ours.iter().find(matches).or(first)?.name.clone())
 }
 
 #[cfg(test)]

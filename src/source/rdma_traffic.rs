@@ -37,9 +37,7 @@ pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> Reading<u64> {
         let moved = (words.into_value())
             .or_else(|| sum(host, &hw, BYTES, 1).into_value())
             .or_else(|| sum(host, &hw, PACKETS, PACKET_BYTES).into_value());
-        if let Some(moved) = moved {
-            total = Some(total.unwrap_or(0).saturating_add(moved));
-        }
+        total = (total.into_iter().chain(moved)).reduce(u64::saturating_add);
     }
     let of_device = || sum(host, &class_dir(device).join("hw_counters"), BYTES, 1).into_value();
     (total.or_else(of_device)).map_or(Reading::Absent, Reading::Value)

@@ -3,9 +3,8 @@
 
 use crate::host::Host;
 use crate::observe::{Ipv4Facts, Reading};
-use crate::source::netdev::{class_dir, lower_links};
 use crate::source::netlink::route;
-use crate::source::{parse, tree};
+use crate::source::{netdev, parse, tree};
 use ipnet::Ipv4Net;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -31,12 +30,12 @@ pub fn default_route_devices(host: &Host) -> Reading<BTreeSet<String>> {
 
 /// What a VLAN, a macvlan or an ipvlan lies on: its one `lower_*` link. Bonds and bridges have such links too, to what names them `master`.
 fn below(host: &Host, name: &str) -> Option<String> {
-    let dir = class_dir(name);
+    let dir = netdev::class_dir(name);
     let many = ["bonding", "bridge", "device"];
     if many.iter().any(|entry| tree::exists(host, dir.join(entry))) {
         return None;
     }
-    match lower_links(host, name, 2).as_slice() {
+    match netdev::lower_links(host, name, 2).as_slice() {
         [one] => Some(one.clone()),
         _ => None,
     }

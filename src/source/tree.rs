@@ -98,7 +98,8 @@ type DirectoryId = (u64, u64, i64, i64);
 /// not: a file of a device that is gone answers ENODEV, and is then opened by its path.
 #[derive(Debug, Default)]
 pub struct Directory {
-    path: PathBuf,
+    /// The directory's path below the root.
+    pub path: PathBuf,
     identity: Option<DirectoryId>,
     names: Option<Vec<String>>,
     files: BTreeMap<String, (File, Arc<()>)>,
@@ -111,11 +112,6 @@ impl Directory {
             path,
             ..Directory::default()
         }
-    }
-
-    /// The directory's path below the root.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Begins a round of reads. True if it is the directory of the last round, and has not changed.
@@ -284,8 +280,7 @@ pub fn link_name(host: &Host, path: impl AsRef<Path>) -> Option<String> {
 /// A path with every link followed, relative to the root; none if it leaves the root or is missing.
 pub fn canonical(host: &Host, path: impl AsRef<Path>) -> Option<PathBuf> {
     let full = std::fs::canonicalize(noted(host, path)).ok()?;
-    let below = full.strip_prefix(host.real_root()?).ok()?;
-    Some(below.to_path_buf())
+    Some(full.strip_prefix(host.real_root()?).ok()?.to_path_buf())
 }
 
 /// The inode number of what a path below the root leads to.

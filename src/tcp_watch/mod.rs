@@ -21,10 +21,8 @@ use crate::observe::{
     GpuPod, NetCounters, NodeRdma, PodFacts, PodQps, PodTraffic, Reading, TrafficLook,
     is_gpu_resource,
 };
-use crate::source::device_checkpoint::Allocations;
 use crate::source::pod_processes::{self, PodPids, net};
-use crate::source::rdma_port::class_dir;
-use crate::source::{rdma_traffic, tree};
+use crate::source::{device_checkpoint, rdma_port, rdma_traffic, tree};
 use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +37,7 @@ const MAX_NAMESPACES: usize = 4;
 /// API server did not list. `names` gives namespace and name of a UID that only the checkpoint has.
 pub(crate) fn gpu_pods(
     facts: &[PodFacts],
-    checkpoint: Option<&Allocations>,
+    checkpoint: Option<&device_checkpoint::Allocations>,
     names: &BTreeMap<String, (String, String)>,
 ) -> BTreeMap<String, GpuPod> {
     let mut pods = BTreeMap::new();
@@ -264,7 +262,7 @@ impl<V: RdmaView + Default> TcpWatch<V> {
 
     fn is_excluded(&self, host: &Host, device: &str) -> bool {
         glob::any_matches(&self.exclude, device)
-            || tree::link_name(host, class_dir(device).join("device"))
+            || tree::link_name(host, rdma_port::class_dir(device).join("device"))
                 .is_some_and(|pci| glob::any_matches(&self.exclude, &pci))
     }
 }

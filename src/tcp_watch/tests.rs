@@ -3,6 +3,7 @@
 use super::rdma_view::Usage;
 use super::*;
 use crate::observe::{OwnedQps, PodContainer};
+use crate::source::device_checkpoint::Allocations;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::testtree::TestTree;
 

@@ -1,9 +1,7 @@
 //! The kernel log of a capture.
 
 use crate::host::Host;
-use crate::source::kernel_log::input::{self, Input};
-use crate::source::kernel_log::state::Position;
-use crate::source::kernel_log::{lines::raw_record, open, record};
+use crate::source::kernel_log::{Input, Position, input, lines::raw_record, open, record};
 use crate::source::tree;
 use std::collections::VecDeque;
 
@@ -17,8 +15,7 @@ const MAX_RECORDS: usize = 200_000;
 /// `None` if there are none. Records of user space stay out: they may hold anything.
 pub fn kernel(host: &Host) -> Option<String> {
     // Not through a link that leads out of the root.
-    let inside = tree::canonical(host, "dev/kmsg");
-    let opened = inside.map(|path| input::open(&host.path(path), true));
+    let opened = tree::canonical(host, "dev/kmsg").map(|path| input::open(&host.path(path), true));
     let mut log = match opened {
         Some(Ok(log)) => log,
         // As for the agent: refused to a container, the log is still there.

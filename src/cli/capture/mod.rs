@@ -19,8 +19,7 @@ use crate::host::Host;
 use crate::host::recording::{Recorded, Recording, Stored};
 use crate::observe::{Reading, Snapshot};
 use crate::sampler::Sampler;
-use crate::source::rdma_port::port_dir;
-use crate::source::{dot1x, ethtool, machine, replay, tree};
+use crate::source::{dot1x, ethtool, machine, rdma_port, replay, tree};
 use crate::units::PortKey;
 use nix::errno::Errno;
 use std::fmt;
@@ -154,7 +153,7 @@ fn refuse_counters(host: &Host, snapshot: &Snapshot, restricted: &[PortKey], tre
             if !restricted.contains(&device.port_key(port.number)) {
                 continue;
             }
-            let dir = port_dir(&device.name, port.number).join("counters");
+            let dir = rdma_port::port_dir(&device.name, port.number).join("counters");
             for name in tree::list(host, &dir).value().into_iter().flatten() {
                 let path = dir.join(name);
                 if let Some(real) = tree::canonical(host, &path) {

@@ -1,7 +1,6 @@
 //! What a capture keeps of files that say more than the sources need.
 
-use crate::host::Host;
-use crate::host::recording::{Recorded, Stored};
+use crate::host::{Host, recording};
 use crate::observe::{Reading, Snapshot};
 use crate::source::{gpudirect, ovs, routes};
 use std::collections::BTreeSet;
@@ -9,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Replaces or drops what is not the reader's business.
-pub fn scrub(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
+pub fn scrub(host: &Host, snapshot: &Snapshot, tree: &mut recording::Recorded) {
     // Hardware addresses of interfaces, and routes with their gateways.
     let private = |path: &Path| {
         let network = path.components().any(|part| part.as_os_str() == "net");
@@ -19,10 +18,10 @@ pub fn scrub(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
             || path.starts_with("run/wpa_supplicant")
     };
     tree.entries
-        .retain(|path, entry| !matches!(entry, Stored::File(_)) || !private(path));
+        .retain(|path, entry| !matches!(entry, recording::Stored::File(_)) || !private(path));
     tree.errnos.retain(|path, _| !private(path));
     let mut replace = |path: &str, keep: &dyn Fn(&str) -> String| {
-        if let Some(Stored::File(Some(bytes))) = tree.entries.get_mut(Path::new(path)) {
+        if let Some(recording::Stored::File(Some(bytes))) = tree.entries.get_mut(Path::new(path)) {
             *bytes = keep(&String::from_utf8_lossy(bytes)).into_bytes();
         }
     };

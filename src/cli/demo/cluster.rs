@@ -3,12 +3,11 @@
 
 use crate::agent::ClusterLink;
 use crate::blocking::lock;
-use crate::cluster::desired::{Desired, WantedTaint, desired};
+use crate::cluster::desired::desired;
 use crate::cluster::pods::{Health, PodTable};
-use crate::cluster::{ClusterSettings, NodeFacts, topology};
+use crate::cluster::{ClusterSettings, Desired, NodeFacts, WantedTaint, topology};
 use crate::observe::{NodeResources, Offered};
-use crate::report::cluster::BudgetStatus;
-use crate::report::{ClusterStatus, Report};
+use crate::report::{BudgetStatus, ClusterStatus, Report};
 use crate::simulate::{Event, NodeSpec, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

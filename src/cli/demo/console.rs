@@ -2,9 +2,7 @@
 
 use crate::check::Finding;
 use crate::readiness::history::{VerdictChange, VerdictHistory};
-use crate::report::text::Style;
-use crate::report::text::writer::Page;
-use crate::report::{Report, State, port_view};
+use crate::report::{Report, State, Style, port_view, text};
 
 /// Describes what changed from one report to the next.
 #[derive(Default)]
@@ -44,7 +42,7 @@ impl Console {
             match &entry.change {
                 VerdictChange::State { .. } => {}
                 VerdictChange::Raised { what, message } => {
-                    let word = port_view::status_word(what.weight, what.status);
+                    let word = port_view::status(what.weight, what.status);
                     let word = judged(style, &format!("{word:<8}"));
                     lines.push(format!("       + {word} {}: {message}", what.reason));
                     let id = (what.check, &what.subject, what.reason);
@@ -69,7 +67,7 @@ impl Console {
 
 /// The word of a verdict or status, in its colour.
 fn judged(style: Style, word: &str) -> String {
-    Page::new(style, style.width).judged(word)
+    text::Page::new(style, style.width).judged(word)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Default settings, with intervals, waiting times and windows that fit a demo.
 
 use super::Member;
-use crate::config::Config;
-use crate::config::listen::Listen;
+use crate::config::{Config, Listen};
 use crate::units::Span;
 use askama::Template;
 use std::time::Duration;

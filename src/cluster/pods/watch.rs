@@ -2,11 +2,10 @@
 
 use super::object::PodObject;
 use super::table::{Health, PodTable};
-use crate::cluster::api;
-use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
 use crate::cluster::guarded_client::TOO_LONG;
-use crate::cluster::rate_limit::{self, Limits, RECONNECT_AFTER};
-use crate::cluster::settings::ClusterSettings;
+use crate::cluster::{
+    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, RECONNECT_AFTER, api, rate_limit,
+};
 use futures::StreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, ExponentialBackoff, watcher};

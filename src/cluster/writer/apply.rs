@@ -1,11 +1,7 @@
 //! One pass: labels, taint, condition, events, in that order.
 
-use super::Writer;
-use crate::cluster::api::NodeApi;
-use crate::cluster::desired::{self, Desired, WantedTaint};
-use crate::cluster::error::{ApiResult, ErrorKind};
-use crate::cluster::rate_limit::Gate;
 use crate::cluster::reconcile::{ConditionWrite, NodePatch, Patches, reconcile};
+use crate::cluster::{ApiResult, Desired, ErrorKind, Gate, NodeApi, WantedTaint, Writer, desired};
 use crate::report::Report;
 use std::time::Duration;
 

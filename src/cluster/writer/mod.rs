@@ -2,17 +2,11 @@
 //! either changes, and slowly in between. A failed write is planned again from the state at that
 //! time; nothing is queued but events.
 
-use super::api::NodeApi;
-use super::budget::is_later;
-use super::desired::Desired;
-use super::error::{ApiError, ApiResult, ErrorKind};
 use super::event_recorder::EventRecorder;
-use super::events::EventRequest;
-use super::node::NodeView;
-use super::rate_limit::{self, Gate, Gates, Limits, RECONNECT_AFTER};
-use super::settings::ClusterSettings;
-use super::silence::Mutes;
-use super::{names, topology};
+use super::{
+    ApiError, ApiResult, ClusterSettings, Desired, ErrorKind, EventRequest, Gate, Gates, Limits,
+    Mutes, NodeApi, NodeView, RECONNECT_AFTER, budget, names, rate_limit, topology,
+};
 use crate::check::CHECKS;
 use crate::observe::NodeResources;
 use crate::report::{ClusterStatus, Report};
@@ -318,6 +312,6 @@ impl Writer {
 /// Whether a view is of an older version than another. Where versions are not numbers, the later arrival
 /// counts as the newer.
 fn is_older(view: &NodeView, than: &NodeView) -> bool {
-    let later = is_later(&than.resource_version, &view.resource_version);
+    let later = budget::is_later(&than.resource_version, &view.resource_version);
     view.uid == than.uid && later == Some(true)
 }

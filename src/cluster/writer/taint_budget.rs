@@ -1,17 +1,12 @@
 //! Puts and lifts the taint, within the group's budget: the rules of `budget.rs` carried out.
 
-use super::Writer;
-use crate::cluster::api::{NodeApi, WRITE_LEDGER};
+use crate::cluster::api::WRITE_LEDGER;
 use crate::cluster::budget::{Asker, BudgetStep, Ledger, Withheld};
-use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
-use crate::cluster::error::{ApiError, ApiResult, ErrorKind};
-use crate::cluster::events::{EventKind, EventRequest};
-use crate::cluster::node::NodeView;
-use crate::cluster::node_group::NodeGroup;
-use crate::cluster::rate_limit::{self, Gate, Limits};
-use crate::cluster::settings::{BudgetMax, Mode};
-use crate::report::cluster::BudgetStatus;
-use crate::report::{Report, State, Tainting};
+use crate::cluster::{
+    ApiError, ApiResult, BudgetMax, Desired, ErrorKind, EventKind, EventRequest, Gate, Limits,
+    Mode, NodeApi, NodeGroup, NodeView, WITHHELD, WantedTaint, Writer, desired, rate_limit,
+};
+use crate::report::{BudgetStatus, Report, State, Tainting};
 use crate::units::cut;
 use backon::{ExponentialBuilder, Retryable};
 use kube::runtime::utils::Backoff;
@@ -143,7 +138,7 @@ impl Writer {
                 self.events.push(event);
             }
             self.status.withheld = Some(reason);
-            desired.condition.message = cut(message, MESSAGE_MAX);
+            desired.condition.message = cut(message, desired::MESSAGE_MAX);
         }
         Ok(false)
     }

@@ -2,8 +2,7 @@
 
 pub mod textfile;
 
-use super::text::Style;
-use super::text::writer::{Colour, Page, Parts, count};
+use super::text::{Colour, Page, Style, count};
 use crate::check::bench::{BenchVerdict, Verdict};
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::Rails;
@@ -94,13 +93,9 @@ fn print(
         ranks.map(|(ranks, nodes)| format!("{} on {}", count(ranks, "rank"), count(nodes, "node")));
     let network = input.nccl.as_ref().and_then(network);
     let facts = [ranks, rails.map(rails_text), network];
-    let parts = Parts {
-        facts: facts.into_iter().flatten().collect(),
-        evidence: &run.evidence,
-        notes: &run.notes,
-        remedies: &run.remedies,
-    };
-    page.verdict((colour, &word, format!("{name}{}", run.summary)), &parts);
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    page.verdict((colour, &word), &format!("{name}{}", run.summary), &facts);
+    page.grounds(&run.evidence, &run.notes, &run.remedies);
 }
 
 fn rails_text(rails: &Rails) -> String {

@@ -4,8 +4,7 @@ use super::Bench;
 use crate::check::bench::{BenchVerdict, Verdict};
 use crate::observe::bench::Collective;
 pub use crate::report::catalogue::BENCHMARKS as FAMILIES;
-use crate::report::catalogue::Detail;
-use crate::report::metrics::{Exposition, series};
+use crate::report::{Detail, Exposition, series};
 use std::collections::BTreeMap;
 
 /// The results as of a moment, in seconds of Unix time. Of several runs of one benchmark the worst is

@@ -1,8 +1,7 @@
 //! How metrics are sent: in the text format, compressed where the scraper takes gzip.
 
 use super::{Answer, respond, with};
-use crate::report::catalogue::Detail;
-use crate::report::{ClusterStatus, Report, metrics};
+use crate::report::{ClusterStatus, Detail, Report, metrics};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::StatusCode;

@@ -5,8 +5,7 @@ use x509_cert::der::Decode;
 
 /// End of validity in seconds of Unix time; `None` where the bytes are not a certificate of RFC 5280.
 pub(super) fn not_after(der: &[u8]) -> Option<i64> {
-    let certificate = Certificate::from_der(der).ok()?;
-    let validity = certificate.tbs_certificate.validity;
+    let validity = Certificate::from_der(der).ok()?.tbs_certificate.validity;
     i64::try_from(validity.not_after.to_unix_duration().as_secs()).ok()
 }
 

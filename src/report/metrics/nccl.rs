@@ -1,10 +1,10 @@
 //! Families about what NCCL uses in this node's jobs.
 
-use super::{Exposition, series};
 use crate::check::job_verdicts::Jobs;
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::suspect::SuspectState;
 use crate::observe::ContainerKey;
+use crate::report::{Exposition, series};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most containers with series of their own, the worst first: a node has 8 GPUs or 16, and few

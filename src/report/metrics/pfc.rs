@@ -1,9 +1,7 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
-use super::{Exposition, series};
 use crate::observe::{DcbFacts, EthtoolFacts, Reading, Stamped, priority_bit};
-use crate::report::Report;
-use crate::report::default_counters::DEFAULTS;
+use crate::report::{Exposition, Report, default_counters, series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -46,8 +44,7 @@ fn read<'a, T>(
     source: &'a str,
     all: &'a BTreeMap<String, Arc<Stamped<Reading<T>>>>,
 ) -> BTreeMap<&'a str, &'a T> {
-    let known = fresh(report, source, all);
-    known
+    fresh(report, source, all)
         .filter_map(|(name, facts)| Some((name, facts.value()?)))
         .collect()
 }
@@ -71,7 +68,7 @@ fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &B
         "selvage_global_pause_frames_total" [netdev, "receive"] count("global.rx_pause_frames");
         "selvage_global_pause_frames_total" [netdev, "transmit"] count("global.tx_pause_frames");
     }
-    for name in &DEFAULTS.ethtool {
+    for name in &default_counters::DEFAULTS.ethtool {
         series! { out "selvage_netdev_statistic_total" [netdev, name] count(name); }
     }
 }

@@ -1,10 +1,7 @@
 //! Series of RDMA ports.
 
-use super::{Exposition, series};
 use crate::observe::{CounterKind, Counts, Function, LinkLayer, PortState, hw_kind, pma_kind};
-use crate::report::default_counters::{self, DEFAULTS};
-use crate::report::port_view::PortView;
-use crate::report::{Report, Role};
+use crate::report::{Exposition, PortView, Report, Role, default_counters, series};
 
 pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[PortView<'_>]) {
     // Before the first enumeration the number of rails is unknown: no series, not 0.
@@ -77,7 +74,7 @@ fn counters(out: &mut Exposition, report: &Report, port: &PortView<'_>, number: 
     let (driver, layer) = (port.device.driver.as_str(), port.port.link_layer);
     let full = out.is_full();
     let pma = values(&counters.pma)
-        .filter(|(name, _)| !DEFAULTS.pma_traffic.contains(name))
+        .filter(|(name, _)| !default_counters::DEFAULTS.pma_traffic.contains(name))
         .filter(|(name, _)| full || default_counters::pma_by_default(layer, name));
     for (name, value) in pma {
         out.push("selvage_port_counter_total", &[device, number, name], value);

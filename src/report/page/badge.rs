@@ -2,8 +2,7 @@
 //! findings are about which port, GPU or device.
 
 use crate::check::{Finding, Status, Weight};
-use crate::report::port_view::PortView;
-use crate::report::{Report, State};
+use crate::report::{PortView, Report, State};
 use crate::units::Bdf;
 use std::collections::BTreeSet;
 

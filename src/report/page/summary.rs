@@ -1,9 +1,7 @@
 //! The strip of figures below the banner.
 
 use super::{badge::Badge, context::PageContext};
-use crate::check::Finding;
-use crate::check::gpudirect::Path;
-use crate::check::nccl::Fallback;
+use crate::check::{Finding, gpudirect, nccl};
 use crate::readiness;
 use crate::report::port_view;
 
@@ -35,7 +33,7 @@ impl PageContext<'_> {
     pub(super) fn gpudirect_figure(&self) -> Figure {
         let path = self.report.gpudirect.path;
         let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
-        let missing = (path == Path::None && wanted).then_some(Badge::Degraded);
+        let missing = (path == gpudirect::Path::None && wanted).then_some(Badge::Degraded);
         (path.as_str().into(), missing, String::new())
     }
 
@@ -88,7 +86,7 @@ impl PageContext<'_> {
             return None;
         }
         let verdicts = jobs.iter().map(|job| job.verdict.tcp_fallback);
-        let (severity, more) = match verdicts.filter(|of| *of == Fallback::Yes).count() {
+        let (severity, more) = match verdicts.filter(|of| *of == nccl::Fallback::Yes).count() {
             0 => (None, String::new()),
             some => (Some(Badge::Degraded), format!("{some} fell back to TCP")),
         };

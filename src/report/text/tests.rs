@@ -1,6 +1,7 @@
 use super::*;
 use crate::check::Status;
 use crate::observe::{Fault, FaultKind, LinkLayer, PhysState};
+use crate::report::port_view::ago;
 use crate::report::testing::{broken, device, empty, finding, hear_of, link, node};
 use crate::report::{Role, RoleFacts};
 use crate::units::Millis;

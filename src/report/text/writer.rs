@@ -1,7 +1,7 @@
 //! Lines of a terminal: wrapping, colours, and keeping text from outside harmless.
 
-use super::Style;
 use crate::check::nccl::EvidenceLine;
+use crate::report::Style;
 pub(crate) use crate::units::count;
 use std::borrow::{Borrow, Cow};
 
@@ -10,14 +10,6 @@ const MAX_TEXT: usize = 800;
 
 /// A column is not cut to less than this.
 const NARROWEST: usize = 10;
-
-/// What a verdict on a log consists of, apart from its summary.
-pub(crate) struct Parts<'a> {
-    pub(crate) facts: Vec<String>,
-    pub(crate) evidence: &'a [EvidenceLine],
-    pub(crate) notes: &'a [String],
-    pub(crate) remedies: &'a [String],
-}
 
 /// A list as it follows a verdict or a number in a line; empty where there is none.
 pub(crate) fn after_colon(items: &[impl Borrow<str>]) -> String {
@@ -60,24 +52,29 @@ impl Page {
         }
     }
 
-    /// A verdict on a log: a word in colour, the summary with the name of the log, facts, the lines that
-    /// it rests on, notes, and what to do.
-    pub(crate) fn verdict(&mut self, head: (Colour, &str, String), parts: &Parts<'_>) {
-        let (colour, word, summary) = head;
+    /// A verdict on a log: a word in colour, the summary with the name of the log, and facts.
+    pub(crate) fn verdict(&mut self, (colour, word): (Colour, &str), text: &str, facts: &[String]) {
         let lead = format!("{}  ", self.paint(colour, word));
-        self.wrapped(&lead, 2, &summary);
-        self.listed("  ", 2, &parts.facts, "; ");
-        for line in parts.evidence {
+        self.wrapped(&lead, 2, text);
+        self.listed("  ", 2, facts, "; ");
+    }
+
+    /// What a verdict on a log rests on: lines of it, notes, and what to do.
+    pub(crate) fn grounds(
+        &mut self,
+        lines: &[EvidenceLine],
+        notes: &[String],
+        remedies: &[String],
+    ) {
+        for line in lines {
             self.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
         }
-        parts
-            .notes
-            .iter()
-            .for_each(|note| self.wrapped("  note: ", 8, note));
-        parts
-            .remedies
-            .iter()
-            .for_each(|remedy| self.wrapped("  -> ", 5, remedy));
+        for note in notes {
+            self.wrapped("  note: ", 8, note);
+        }
+        for remedy in remedies {
+            self.wrapped("  -> ", 5, remedy);
+        }
     }
 
     /// A table under bold heads, its columns two spaces apart; `shown` may colour a cell, by its column.

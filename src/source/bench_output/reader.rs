@@ -2,8 +2,7 @@
 
 use super::table::{self, Cell, RowText, TableLayout};
 use crate::observe::bench::{BenchLog, Collective, Measurement, Run, SizeRow};
-use crate::source::colour::without_colour;
-use crate::source::container_log::unframe;
+use crate::source::{colour, container_log};
 use std::collections::BTreeSet;
 
 /// Longest line that is read, in bytes.
@@ -70,9 +69,9 @@ impl BenchReader {
     fn read_line(&mut self) {
         self.line_number += 1;
         let line = std::mem::take(&mut self.partial);
-        let (_, text) = unframe(&line);
+        let (_, text) = container_log::unframe(&line);
         let text = String::from_utf8_lossy(&text);
-        self.read_text(without_colour(&text).trim_end());
+        self.read_text(colour::without_colour(&text).trim_end());
     }
 
     /// Puts rows together again that NCCL's lines cut.

@@ -2,8 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::{Fault, Interface, Reading};
-use crate::source::netdev::class_dir;
-use crate::source::{parse, tree};
+use crate::source::{netdev, parse, tree};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::collections::BTreeMap;
@@ -27,7 +26,7 @@ pub(crate) fn read(host: &Host) -> Reading<Vec<Interface>> {
 
 /// Names in `/sys/class/net`, each with its driver.
 pub(crate) fn links(host: &Host) -> Reading<BTreeMap<String, Option<String>>> {
-    let driver = |name: &str| tree::link_name(host, class_dir(name).join("device/driver"));
+    let driver = |name: &str| tree::link_name(host, netdev::class_dir(name).join("device/driver"));
     names(host).map(|names| {
         let names = names.into_iter();
         names.map(|name| (name.clone(), driver(&name))).collect()
@@ -36,7 +35,7 @@ pub(crate) fn links(host: &Host) -> Reading<BTreeMap<String, Option<String>>> {
 
 /// Interfaces in `/sys/class/net`, which also holds files such as `bonding_masters`.
 fn names(host: &Host) -> Reading<Vec<String>> {
-    let is_interface = |name: &String| tree::exists(host, class_dir(name).join("flags"));
+    let is_interface = |name: &String| tree::exists(host, netdev::class_dir(name).join("flags"));
     tree::list(host, "sys/class/net")
         .map(|names| names.into_iter().filter(is_interface).take(MAX).collect())
 }
@@ -76,8 +75,8 @@ fn recorded(host: &Host) -> Reading<Vec<Interface>> {
             .collect()
     };
     let is_running = |name: &str| {
-        let flags = parse::hex(host, class_dir(name).join("flags"));
-        let carrier = parse::word(host, class_dir(name).join("carrier"));
+        let flags = parse::hex(host, netdev::class_dir(name).join("flags"));
+        let carrier = parse::word(host, netdev::class_dir(name).join("carrier"));
         flags.is_some_and(|flags| flags & 1 != 0) && carrier.as_deref() == Some("1")
     };
     let interface = |name: String| Interface {

@@ -2,10 +2,8 @@
 
 use crate::host::Host;
 use crate::observe::{Fault, RdmaDevice, RdmaPort, Reading, SeenDevice, SeenPort, true_rate};
-use crate::source::link_text::parse_rate;
 use crate::source::netdev::class_dir;
-use crate::source::rdma_port::{self, port_dir};
-use crate::source::{gids, parse, tree};
+use crate::source::{gids, link_text, parse, rdma_port, tree};
 use crate::units::BitsPerSec;
 use nix::fcntl::OFlag;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -65,8 +63,8 @@ pub(crate) fn read(host: &Host, device: RdmaDevice, slot: Option<u32>) -> SeenDe
 
 /// A port's rate; for a RoCE port without one of its own, that of its network device.
 fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec> {
-    let path = port_dir(&device.name, port.number).join("rate");
-    let own = parse_rate(tree::read_text(host, path).value()?)?.rate;
+    let path = rdma_port::port_dir(&device.name, port.number).join("rate");
+    let own = link_text::parse_rate(tree::read_text(host, path).value()?)?.rate;
     let netdev = port.netdev.as_ref();
     let speed = netdev.and_then(|name| parse::decimal::<u64>(host, class_dir(name).join("speed")));
     true_rate(port.link_layer, &device.driver, own, speed)

@@ -12,11 +12,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::observe::{KernelEvent, KernelEventKind, Note};
 
 use super::assemble::REPORT_REACH;
-use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, ReadMethod};
 use super::open::{SYSLOG, open_log};
-use super::state::{Position, ResumeState};
-use super::{aer, decode, gpu, record, silent};
+use super::{Input, Position, RecordInput, ResumeState, aer, decode, gpu, record, silent};
 
 /// Age from which a record found at the very first start is history.
 pub const HISTORY: Duration = Duration::from_secs(600);
@@ -259,8 +257,7 @@ impl KmsgFollower {
         let named = gpu::probe_report_start(text).map(|slot| (slot, self.records));
         let open = |(_, began): &(String, u64)| self.records - began <= REPORT_REACH.into();
         self.probe = named.or(self.probe.take().filter(open));
-        let joined = self.firmware.feed(text);
-        let event = joined.or_else(|| decode(text, device));
+        let event = self.firmware.feed(text).or_else(|| decode(text, device));
         let mut event = event.or_else(|| silent(text, device))?;
         if event.what == KernelEventKind::Note(Note::Driver) && event.pci.is_none() {
             event.pci = self.probe.take().map(|(slot, _)| slot);

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use super::lines::{SyslogMessage, raw_record};
-use super::wrapper::Stripper;
-use super::{decode, record, silent};
+use super::{decode, lines, record, silent, wrapper};
 
 /// Larger than any record: `CONSOLE_EXT_LOG_MAX` was 8192 in older kernels, and a record that does
 /// not fit is lost to the reader (EINVAL).
@@ -39,7 +37,7 @@ pub enum Input {
     /// for syslog(2) everything after the last line handled.
     Lost,
     /// A message of syslog(2), not handled before.
-    Message(SyslogMessage),
+    Message(lines::SyslogMessage),
     /// The file was truncated or replaced and is read from its start.
     Restarted,
 }
@@ -147,7 +145,7 @@ struct GrowingFile {
     /// What is there now does not go on where reading ended.
     rewritten: bool,
     complete: bool,
-    lines: Stripper,
+    lines: wrapper::Stripper,
     /// Number and stamp of the last record; lines without them are numbered here and have the stamp of the
     /// one before.
     last: Option<(u64, u64)>,
@@ -166,7 +164,7 @@ impl GrowingFile {
             skipping: false,
             rewritten: false,
             complete,
-            lines: Stripper::default(),
+            lines: wrapper::Stripper::default(),
             last: None,
         })
     }
@@ -229,7 +227,7 @@ impl GrowingFile {
         let (seq, ts_us) = (last.saturating_add(1), stripped.stamp_us.unwrap_or(before));
         self.last = Some((seq, ts_us));
         let device = (stripped.device).map(|pci| format!(" DEVICE=+pci:{pci}\n"));
-        Some(raw_record(0, (seq, ts_us), &stripped.text) + &device.unwrap_or_default())
+        Some(lines::raw_record(0, (seq, ts_us), &stripped.text) + &device.unwrap_or_default())
     }
 
     /// At the end of what is there. Where the path now holds another file, or this one was cut, it is

@@ -6,8 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::decode;
-use super::state::{LineMark, Position};
+use super::{LineMark, Position, decode};
 use crate::hash::fnv1a;
 
 /// A message with its place.

@@ -24,6 +24,11 @@ mod text;
 mod wrapper;
 
 use crate::observe::{KernelEvent, KernelEventKind};
+pub use follow::{
+    Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, ReadMethod,
+};
+pub use input::{Input, RecordInput};
+pub use state::{LineMark, Position, ResumeState};
 
 /// Decodes one kernel message, wrappers already gone.
 ///

@@ -3,10 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::input::{self, RecordInput};
-use super::klogctl;
 use super::ring::SyslogRing;
-use super::state::{Position, ResumeState};
+use super::{Position, RecordInput, ResumeState, input, klogctl};
 use crate::settings_macro::words;
 
 /// Name of syslog(2) in errors.

@@ -8,9 +8,8 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::input::{Input, RecordInput};
 use super::lines::SyslogLines;
-use super::state::Position;
+use super::{Input, Position, RecordInput};
 
 /// Bytes of the log's end that are read first: the lines of a quiet second many times over.
 const FIRST: usize = 16 * 1024;

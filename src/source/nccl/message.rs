@@ -68,8 +68,7 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
 fn error_trace(text: &str) -> Option<Event<'_>> {
     memchr::memchr(b'>', text.as_bytes())?;
     let (place, code) = text.split_once(" -> ")?;
-    let place = place.split(" (").next()?;
-    let (file, line) = place.rsplit_once(':')?;
+    let (file, line) = place.split(" (").next()?.rsplit_once(':')?;
     let mut scan = Scan(line);
     scan.number()?;
     let mut code = Scan(code);

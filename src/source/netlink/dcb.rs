@@ -1,8 +1,7 @@
 //! DCB settings of an interface (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h), only read. Counts in
 //! there are stale on mlx5 and left alone.
 
-use super::route::{DCB_ATTR_IFNAME, DCBMSG, ask};
-use super::{Attrs, NetlinkError, Reply, Request, u16_at};
+use super::{Attrs, NetlinkError, Reply, Request, route, u16_at};
 use crate::observe::{DcbFacts, Reading, Trust};
 use nix::libc::RTM_GETDCB;
 
@@ -27,14 +26,14 @@ const SELECTOR_PCP: u8 = 255;
 pub fn read(ifname: &str) -> Reading<DcbFacts> {
     let request = Request::new(RTM_GETDCB, 0)
         .header(&[0, DCB_CMD_IEEE_GET, 0, 0])
-        .text(DCB_ATTR_IFNAME, ifname);
+        .text(route::DCB_ATTR_IFNAME, ifname);
     let parse = |payload: &[u8]| facts(payload).map(Some);
-    ask(("dcb", ifname), request, RTM_GETDCB, parse)
+    route::ask(("dcb", ifname), request, RTM_GETDCB, parse)
 }
 
 /// Parses the answer to DCB_CMD_IEEE_GET.
 pub fn facts(payload: &[u8]) -> Reply<DcbFacts> {
-    let attrs = Attrs::after(payload, DCBMSG)?;
+    let attrs = Attrs::after(payload, route::DCBMSG)?;
     let mut facts = DcbFacts::default();
     let Some(ieee) = attrs.nest(DCB_ATTR_IEEE)? else {
         return Ok(facts);

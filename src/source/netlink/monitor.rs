@@ -1,13 +1,12 @@
 //! RDMA netlink events (RDMA_NLDEV_CMD_MONITOR, Linux 6.12). They announce devices and their
 //! network devices; no kernel sends one for a port's state.
 
-use super::Reply;
-use super::rdma::{Client, NLDEV};
 use super::socket::Socket;
+use super::{Reply, rdma};
 use nix::sys::socket::SockProtocol;
 use std::time::Duration;
 
-const CMD_MONITOR: u16 = NLDEV | 28;
+const CMD_MONITOR: u16 = rdma::NLDEV | 28;
 /// Bit of RDMA_NL_GROUP_NOTIFY (4).
 const NOTIFY: u32 = 1 << 3;
 
@@ -19,7 +18,7 @@ pub fn subscribe() -> Reply<Socket> {
 
 /// Whether the kernel sends events at all.
 pub fn is_supported() -> Reply<bool> {
-    Ok(Client::open()?.system()?.monitor)
+    Ok(rdma::Client::open()?.system()?.monitor)
 }
 
 /// Waits for events, at most `timeout` (and at most 65 s). True if devices may have changed: an event

@@ -1,8 +1,7 @@
 //! Virtual functions of a network device, by rtnetlink (net/core/rtnetlink.c, include/uapi/linux/
 //! if_link.h): the one place where the kernel tells their administrative link state.
 
-use super::route::{IFINFOMSG, ask};
-use super::{Attrs, NetlinkError, Reply, Request, u32_at};
+use super::{Attrs, NetlinkError, Reply, Request, route, u32_at};
 use crate::observe::{Reading, VfLink, VfLinks};
 use nix::libc::{
     IFLA_EXT_MASK, IFLA_IFNAME, IFLA_NUM_VF, IFLA_VFINFO_LIST, RTM_GETLINK, RTM_NEWLINK,
@@ -23,11 +22,11 @@ const WITHOUT_STATISTICS: u32 = 1 << 3;
 /// not tell all of them (virtual functions themselves, representors, more than one answer holds).
 pub fn read(ifname: &str) -> Reading<VfLinks> {
     let request = Request::new(RTM_GETLINK, 0)
-        .header(&[0; IFINFOMSG])
+        .header(&[0; route::IFINFOMSG])
         .text(IFLA_IFNAME, ifname)
         .u32(IFLA_EXT_MASK, WITH_VFS | WITHOUT_STATISTICS);
     let what = ("virtual functions of", ifname);
-    ask(what, request, RTM_NEWLINK, links)
+    route::ask(what, request, RTM_NEWLINK, links)
 }
 
 /// Parses an RTM_NEWLINK; none unless it tells every one of IFLA_NUM_VF: a list of more than 64 KiB
@@ -42,7 +41,7 @@ pub fn links(payload: &[u8]) -> Reply<Option<VfLinks>> {
 }
 
 fn told(payload: &[u8]) -> Reply<Option<VfLinks>> {
-    let attrs = Attrs::after(payload, IFINFOMSG)?;
+    let attrs = Attrs::after(payload, route::IFINFOMSG)?;
     let (Some(count), Some(list)) = (attrs.u32(IFLA_NUM_VF)?, attrs.nest(IFLA_VFINFO_LIST)?) else {
         return Ok(None);
     };
@@ -91,7 +90,7 @@ mod tests {
 
     fn answer(count: Option<u32>, list: Option<&[Vec<u8>]>) -> Vec<u8> {
         let mut request = Request::new(RTM_NEWLINK, 0)
-            .header(&[0; IFINFOMSG])
+            .header(&[0; route::IFINFOMSG])
             .text(3, "ens1f0np0");
         if let Some(count) = count {
             request = request.u32(21, count);

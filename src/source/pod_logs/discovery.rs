@@ -1,10 +1,9 @@
 //! Finds logs that come and go.
 
 use super::follower::{LogName, Logs};
-use super::listing::{self, is_gone};
-use super::log::{Log, Tools};
-use super::names;
-use super::options::{Container, FileId, FlatFile, Layout, LogMarks, Mark, Sink};
+use super::{
+    Container, FileId, FlatFile, Layout, Log, LogMarks, Mark, Sink, Tools, is_gone, listing, names,
+};
 use crate::observe::{ContainerKey, Reading};
 use crate::source::tree::{answer, classify};
 use crate::units::Millis;

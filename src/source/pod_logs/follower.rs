@@ -1,8 +1,7 @@
 //! The follower: polls all logs, and waits in between.
 
 use super::discovery::Tree;
-use super::log::{Log, Tools, taken};
-use super::options::{LogMarks, Options, PollStats, Sink};
+use super::{Log, LogMarks, Options, PollStats, Sink, Tools, taken};
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;

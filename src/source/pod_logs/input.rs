@@ -1,7 +1,6 @@
 //! The bytes of one file, plain or compressed, from any offset on.
 
-use super::listing::{self, Found};
-use super::options::Fingerprint;
+use super::{Fingerprint, Found, listing};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read};

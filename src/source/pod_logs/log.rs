@@ -1,9 +1,9 @@
 //! One container's log: which of its files is read, how far, and when it is checked again.
 
 use super::input::{self, LogInput, ReadSlot, Then};
-use super::listing::{self, Found, LogListing, is_gone};
-use super::options::{
-    Container, FileId, Fingerprint, Layout, Mark, Options, Point, PollStats, Sink,
+use super::{
+    Container, FileId, Fingerprint, Found, Layout, LogListing, Mark, Options, Point, PollStats,
+    Sink, is_gone, listing,
 };
 use crate::observe::{Fault, Reading};
 use crate::source::tree::classify;

@@ -30,6 +30,8 @@ mod options;
 mod rotation;
 
 pub use follower::Follower;
+use listing::{Found, LogListing, is_gone};
+use log::{Log, OpenFile, Tools, taken};
 pub(crate) use names::pod_dir;
 pub use options::{
     Container, FileId, Fingerprint, FlatFile, Layout, LogMarks, Mark, Options, Point, PollStats,

@@ -1,10 +1,7 @@
 //! From one file of a container to the next: where to begin, where to go on, what is lost in between.
 
-use super::input;
-use super::listing::{Found, is_gone};
-use super::log::{Log, OpenFile, Tools, taken};
 use super::names::Age;
-use super::options::{Point, Sink};
+use super::{Found, Log, OpenFile, Point, Sink, Tools, input, is_gone, taken};
 use std::io;
 
 /// Most compressed files open at a time; others wait.

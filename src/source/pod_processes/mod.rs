@@ -8,8 +8,7 @@ pub mod net;
 
 use crate::host::Host;
 use crate::observe::{FaultKind, Reading};
-use crate::source::pod_logs::pod_dir;
-use crate::source::{processes, slurm_jobs, tree};
+use crate::source::{pod_logs, processes, slurm_jobs, tree};
 use cgroup::pod_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -80,7 +79,7 @@ pub fn owner_of(host: &Host, pid: u32) -> Reading<Option<String>> {
 /// the host root.
 pub fn names(host: &Host, pod_logs: &Path) -> BTreeMap<String, (String, String)> {
     let names = tree::names(host, pod_logs);
-    let pods = names.iter().filter_map(|name| pod_dir(name));
+    let pods = names.iter().filter_map(|name| pod_logs::pod_dir(name));
     pods.map(|pod| (pod.uid, (pod.namespace, pod.pod)))
         .collect()
 }

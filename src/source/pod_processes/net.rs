@@ -5,8 +5,7 @@
 use crate::host::Host;
 use crate::observe::{NetCounters, Reading};
 use crate::source::parse::field;
-use crate::source::processes::file;
-use crate::source::tree;
+use crate::source::{processes, tree};
 
 /// Length of an Ethernet header: the loopback device counts it (drivers/net/loopback.c).
 const ETHERNET_HEADER: u64 = 14;
@@ -15,12 +14,12 @@ const ETHERNET_HEADER: u64 = 14;
 /// file of its own an inode number (proc_alloc_inum in fs/proc/generic.c). Unlike the link
 /// `/proc/[pid]/ns/net`, it may be read without the right to trace the process.
 pub fn namespace(host: &Host, pid: u32) -> Option<u64> {
-    tree::inode(host, file(pid, "net/dev"))
+    tree::inode(host, processes::file(pid, "net/dev"))
 }
 
 /// The counters of a process's network namespace.
 pub fn read(host: &Host, pid: u32) -> Reading<NetCounters> {
-    let text = |name: &str| tree::read_text(host, file(pid, name));
+    let text = |name: &str| tree::read_text(host, processes::file(pid, name));
     let (snmp, snmp6) = (text("net/snmp"), text("net/snmp6"));
     let (netstat, dev) = (text("net/netstat"), text("net/dev"));
     // Without IPv6 there is none.

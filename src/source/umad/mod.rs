@@ -7,9 +7,8 @@ mod ioctl;
 #[cfg(test)]
 mod tests;
 
-use super::netlink::u32_at;
 use super::parse::{self, clean, until_nul};
-use super::{rdma_port, tree};
+use super::{netlink, rdma_port, tree};
 use crate::host::Host;
 use crate::observe::{LinkLayer, Neighbor, PortState, RdmaDevice, RdmaPort, Reading};
 use nix::libc::O_NONBLOCK;
@@ -154,7 +153,7 @@ fn attribute_data(answer: &[u8], attribute: u16) -> Option<&[u8]> {
     let (header, mad) = answer.split_at_checked(HEADER)?;
     let [_, class, _, method, high, low, .., a, b] = mad.first_chunk::<18>()?;
     // The first bit of the status is the answer's direction.
-    let failed = u32_at(header, 4)? != 0 || (high & 0x7f, *low) != (0, 0);
+    let failed = netlink::u32_at(header, 4)? != 0 || (high & 0x7f, *low) != (0, 0);
     let asked = (DIRECTED_ROUTE, GET_RESPONSE, attribute);
     let is_answer = (*class, *method, u16::from_be_bytes([*a, *b])) == asked;
     mad.get(64..128).filter(|_| is_answer && !failed)

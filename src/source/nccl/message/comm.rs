@@ -95,8 +95,7 @@ fn timings(text: &str) -> Option<Event<'_>> {
     let rank = after(text, " rank ")?;
     let nranks = after(text, " nranks ")?;
     let (_, rest) = text.split_once(" total ")?;
-    let total = rest.split([' ', '(']).next()?;
-    let seconds: f64 = total.parse().ok()?;
+    let seconds: f64 = rest.split([' ', '(']).next()?.parse().ok()?;
     (seconds.is_finite() && seconds >= 0.0).then_some(Event::InitSeconds(InitSeconds {
         rank,
         nranks,

@@ -2,8 +2,7 @@
 
 use super::network::is_cut;
 use super::scan::{Scan, find};
-use crate::observe::nccl::event::{Connection, Side};
-use crate::observe::nccl::{Event, Net, Transport};
+use crate::observe::nccl::{Event, Net, Transport, event};
 
 /// `Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA`, `Ring 00 : 3 -> 4 via …` (2.3 to
 /// 2.6), a ring's order `Channel 00/02 :    0   1`, or `CollNet 00/0 : 0 [send] via COLLNET/SHARP/0` (up to 2.8
@@ -24,8 +23,8 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
         None => return ring_order(from, scan.0),
     };
     scan.spaces();
-    let sends = scan.tag("[send]").map(|()| Side::Send);
-    let side = sends.or_else(|| scan.tag("[receive]").map(|()| Side::Receive));
+    let sends = scan.tag("[send]").map(|()| event::Side::Send);
+    let side = sends.or_else(|| scan.tag("[receive]").map(|()| event::Side::Receive));
     scan.spaces().tag("via")?;
     // RCCL appends the communicator and its size.
     let text = scan.spaces().0;
@@ -33,7 +32,7 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
     let (way, behind) = text.split_at_checked(end)?;
     let nranks = find!(behind, " nRanks ").and_then(|at| behind.get(at + " nRanks ".len()..));
     let (over, nic, gdr) = carried(way)?;
-    Some(Event::Connection(Connection {
+    Some(Event::Connection(event::Connection {
         channel,
         collective: index == 0,
         from,

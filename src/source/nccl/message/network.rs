@@ -1,8 +1,8 @@
 //! Bootstrap, plugins, NICs and the choice of a network (src/bootstrap.cc, src/plugin/net.cc,
 //! src/transport/net_ib, net_socket.cc; aws-ofi-nccl; the other plugins' own lines).
 
-use crate::observe::nccl::event::{HPCX, Link, first_word};
-use crate::observe::nccl::{Event, Failure, Net};
+use crate::observe::nccl::event::HPCX;
+use crate::observe::nccl::{Event, Failure, Net, event};
 
 /// A start of messages, and what the rest of such a message says.
 type Rule = (&'static str, for<'a> fn(&'a str) -> Option<Event<'a>>);
@@ -25,8 +25,7 @@ const RULES: &[Rule] = &[
         Some(Event::Bootstrap(list))
     }),
     ("Net/IB", |rest| {
-        let none = rest.contains("returned 0 devices");
-        none.then_some(Event::IbNone)
+        rest.contains("returned 0 devices").then_some(Event::IbNone)
     }),
     // 2.27+: printed for each communicator.
     ("Assigned NET plugin ", |rest| {
@@ -159,10 +158,9 @@ fn no_plugin(file: &str) -> Option<Event<'_>> {
         Some(rest) => ".so".starts_with(rest) || rest == "-none.so",
         None => start.starts_with(file),
     });
-    Some(match file {
-        "" | "none" => Event::NoPlugin,
-        _ if unasked => Event::NoPlugin,
-        file => Event::PluginNotFound(file),
+    Some(match unasked || file == "none" {
+        true => Event::NoPlugin,
+        false => Event::PluginNotFound(file),
     })
 }
 
@@ -220,7 +218,7 @@ fn clean(name: &str) -> &str {
     let known = ["AWS Libfabric", HPCX].into_iter();
     let name = name.trim_start_matches(['`', '*', '"', ' ']);
     let mut known = known.filter(|known| name.starts_with(known));
-    known.next().unwrap_or_else(|| first_word(name))
+    known.next().unwrap_or_else(|| event::first_word(name))
 }
 
 /// Whether a line was cut or wrapped inside the name of NCCL's own TCP: it does not show the net.
@@ -241,7 +239,7 @@ fn provider(rest: &str) -> Option<Event<'_>> {
 
 /// `NCCL Dev 0 IbDev 0 Port 1 qpn 1345 mtu 5 LID 17`, or with a GID for RoCE.
 fn queue_pair(said: &str) -> Option<Event<'_>> {
-    let links = [(" LID ", Link::Ib), (" GID ", Link::Roce)];
+    let links = [(" LID ", event::Link::Ib), (" GID ", event::Link::Roce)];
     let link = links.into_iter().find(|(by, _)| said.contains(by));
     link.map(|(_, link)| Event::IbQueuePair(link))
 }
