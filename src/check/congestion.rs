@@ -88,7 +88,8 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let is_read = netdev.is_some_and(|name| {
         let sample = context.snapshot.ethtool.get(name);
         let health = context.snapshot.health("ethtool", name);
-        sample.map(|sample| &sample.at) == read_at && health.is_none_or(|health| !health.fails())
+        let read = sample.is_some() && sample.map(|sample| &sample.at) == read_at;
+        read && health.is_none_or(|health| !health.fails())
     });
     let judge = |(priority, statistic, track): (_, _, &Track)| -> Option<Candidate> {
         let (part, direction, what) = match statistic {
@@ -123,16 +124,17 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         }
         Some(found)
     };
-    let unseen = |(priority, statistic, _): (u8, &str, &Track)| {
-        let (part, _) = statistic.split_once("_pause_micros")?;
-        let key = format!("{} prio{priority} {part}", port.key);
-        Some(["PfcStorm", "PfcPressure"].map(|reason| context.unseen(reason, &key)))
-    };
-    let priorities = port.priority_statistics();
-    match is_read {
-        true => priorities.filter_map(judge).collect(),
-        false => priorities.filter_map(unseen).flatten().collect(),
+    if is_read {
+        return port.priority_statistics().filter_map(judge).collect();
     }
+    // Which of them it had may be from before a restart.
+    let parts = (0..8).flat_map(|priority| [(priority, "tx"), (priority, "rx")]);
+    let parts = parts.filter(|_| netdev.is_some());
+    let unseen = parts.flat_map(|(priority, part)| {
+        let key = format!("{} prio{priority} {part}", port.key);
+        ["PfcStorm", "PfcPressure"].map(|reason| context.unseen(reason, &key))
+    });
+    unseen.collect()
 }
 
 fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {

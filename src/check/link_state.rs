@@ -102,7 +102,8 @@ fn is_switched_off(port: &PortView<'_>) -> bool {
     match port.port.link_layer {
         // RoCE reads Disabled for unplugged, too: only the interface knows.
         LinkLayer::Ethernet => port.netdev.and_then(|netdev| netdev.admin_up) == Some(false),
-        _ => phys_state(port) == PhysState::Disabled,
+        LinkLayer::Infiniband => phys_state(port) == PhysState::Disabled,
+        _ => false,
     }
 }
 
@@ -324,7 +325,7 @@ pub const LINK_UP: Attribute = Attribute::new(UP, &[(BUT_PEERS, "LinkDown"), (PE
 /// How many rails count as up where this port is judged. One whose state cannot be read may be up. One that
 /// fell, or is gone, has findings of its own, and makes no rail of a spare that was never up.
 fn may_be_up(context: &Context<'_>, port: &PortView<'_>) -> usize {
-    let is_known = |rail: &PortView<'_>| rail.was_up() || remembered(context, rail, UP) == Some(1);
+    let is_known = |rail: &PortView<'_>| rail.was_up() || was_up_before(context, rail) == Some(1);
     let never_up = !is_known(port);
     let counts = |rail: &&PortView<'_>| {
         rail.is_active() || rail.state().is_none() || never_up && is_known(rail)
@@ -354,10 +355,25 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
         let hint = proof || up > 0 && !(few_up && is_unused());
         sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
         sources.shape = shape.map(|rails| (should(rails), Certainty::Yes));
-        sources.remembered = sources.remembered.or(remembered(context, port, UP));
+        sources.remembered = sources.remembered.or(was_up_before(context, port));
         sources.peers = (hint && shape.is_none()).then_some((1, proof));
     }
     LINK_UP.shortfall(0, 1.0, &sources)
+}
+
+/// Whether a port was up before the agent saw it, by the memory or by what is counted of it: 1, or 0.
+fn was_up_before(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
+    remembered(context, port, UP).or(has_counted(port).then_some(1))
+}
+
+/// Whether counters show that a port was up since its driver was loaded, or its firmware: it moved data in both
+/// directions, or its interface's carrier changed twice, and one of two changes is a rise
+/// (`netif_carrier_on` in net/sched/sch_generic.c).
+fn has_counted(port: &PortView<'_>) -> bool {
+    let count = |name: &str| port.counter(name)?.value();
+    let moved = ["port_xmit_data", "port_rcv_data"];
+    let changes = port.netdev.and_then(|of| of.carrier_changes.value());
+    changes >= Some(&2) || moved.into_iter().all(|name| count(name) > Some(0))
 }
 
 /// Whether the cards of all its peer rails are cabled at another port: as a rule, one of two is used.
@@ -404,6 +420,7 @@ fn evidence(port: &PortView<'_>, because: Basis) -> &'static str {
     match because {
         Basis::Configured => "expected by configuration",
         _ if port.was_up() => "it was up earlier this boot",
+        Basis::Remembered if has_counted(port) => "its counters show that it was up",
         Basis::Shape => "every machine of this shape has it up",
         Basis::Remembered => "it was up before the node was restarted",
         Basis::Peers => "its peer rails are up",

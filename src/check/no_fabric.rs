@@ -47,7 +47,10 @@ fn is_promised(context: &Context<'_>) -> bool {
         }
         (Some(shape), _) => shape.fabric != Fabric::None,
         (None, Some(name)) => sold_with_one(&name.to_ascii_lowercase()),
-        (None, None) => profile.is_of_a_cloud() && most_gpus(context) >= GPUS_OF_A_LARGE_SIZE,
+        (None, None) => {
+            (profile.is_of_a_cloud() || is_nameless(context))
+                && most_gpus(context) >= GPUS_OF_A_LARGE_SIZE
+        }
     };
     by_shape
         || context.pci().is_some_and(is_sold_with_nics)
@@ -55,6 +58,11 @@ fn is_promised(context: &Context<'_>) -> bool {
         || profile.roles_set
         || profile.resource.is_some()
         || offered.any(|name| is_for_rdma(name))
+}
+
+/// Whether nothing tells which machine it is: a server's product name is empty, or cannot be read.
+fn is_nameless(context: &Context<'_>) -> bool {
+    (context.pci()).is_none_or(|pci| pci.machine.product.is_none())
 }
 
 /// The GPUs that are on the bus, that the driver lists, or that were there earlier: whichever are most.
@@ -109,7 +117,7 @@ mod tests {
     use crate::check::roles::Role;
     use crate::check::testing;
     use crate::observe::remembered::Observed;
-    use crate::observe::{BareNic, Distance, PciFacts, Reading};
+    use crate::observe::{BareNic, Distance, MachineFacts, PciFacts, Reading};
     use std::time::Duration;
 
     /// A node that is seen whole, with so many GPUs and gVNICs.
@@ -134,6 +142,10 @@ mod tests {
         PciFacts {
             gpus: (0..gpus).map(|i| gpu(i).parse().unwrap()).collect(),
             rdma_capable: Reading::Value(undriven.into_iter().collect()),
+            machine: MachineFacts {
+                product: Some("SYS-821GE-TNHR".into()),
+                ..MachineFacts::default()
+            },
             ..PciFacts::default()
         }
     }
@@ -171,16 +183,23 @@ mod tests {
     #[test]
     fn what_is_there_was_there_or_is_promised_forbids_it() {
         type Bend = fn(&mut Node);
-        let certain: [Bend; 3] = [
+        let certain: [Bend; 4] = [
             |_| {},
             |node| node.policy.expect.rails = Some(0),
+            |node| node.set_pci(pci(8, None)),
             // Accelerated networking.
             |node| {
                 node.profile.provider = Some(Provider::Azure);
                 node.set_pci(pci(0, Some("020000")));
             },
         ];
-        let not: [Bend; 10] = [
+        let not: [Bend; 11] = [
+            // A DGX has eight, too.
+            |node| {
+                let mut pci = pci(8, None);
+                pci.machine.product = None;
+                node.set_pci(pci);
+            },
             |node| node.now = Millis::from_secs(179),
             |node| node.set_role(0, Role::Rail),
             |node| node.policy.expect.rails = Some(1),

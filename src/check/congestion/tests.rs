@@ -244,6 +244,20 @@ fn infiniband_and_notifications() {
     }
 }
 
+/// After a restart nothing is known of the statistics that can no longer be read.
+#[test]
+fn a_storm_stands_while_its_statistics_are_unread() {
+    let mut node = Node::roce();
+    node.tick(10);
+    let stands = |node: &Node, key: &str| {
+        let unseen = |of: &Candidate| of.unseen && of.reason == "PfcStorm" && of.key == key;
+        run(&node.context()).iter().any(unseen)
+    };
+    let key = format!("{} prio3 tx", node.devices[0].port_key(1));
+    assert!(stands(&node, &key), "never read");
+    assert!(!stands(&sampled(10, &micros(0, 0), &micros(0, 0)), &key));
+}
+
 #[test]
 fn a_port_that_is_no_rail_is_a_notice() {
     let mut node = sampled(10, &micros(0, 0), &micros(9_000_000, 0));

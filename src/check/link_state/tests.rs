@@ -63,6 +63,54 @@ fn states_of_a_rail_that_was_up() {
     }
 }
 
+/// Nobody saw it up; but it sent and received, or its interface had a carrier and lost it.
+#[test]
+fn counters_show_that_a_port_was_up() {
+    let idle = [("port_xmit_data", 0), ("port_rcv_data", 0)];
+    for (counters, changes, want) in [
+        (idle, 1, "NeverUp"),
+        ([("port_xmit_data", 7), ("port_rcv_data", 0)], 1, "NeverUp"),
+        ([("port_xmit_data", 7), ("port_rcv_data", 7)], 1, "LinkDown"),
+        (idle, 2, "LinkDown"),
+    ] {
+        let mut node = Node::roce();
+        node.history = Default::default();
+        for i in 0..8 {
+            node.set_state(i, PortState::Down, PhysState::Polling);
+            node.set_counters(i, &counters);
+            let carrier_changes = Reading::Value(changes);
+            let netdev = NetdevFacts {
+                carrier_changes,
+                ..NetdevFacts::default()
+            };
+            node.set_netdev(i, netdev);
+        }
+        node.tick(300);
+        let found = node.run(&CHECK);
+        let all = found.iter().filter(|of| of.reason == want).count();
+        assert_eq!((all, found.len()), (8, 8), "{counters:?} {changes}");
+        // A link may still be training after a boot.
+        let grace = node.policy.link_state.training_grace.0;
+        let waits = found[0].timing.raise_after;
+        assert!(waits < grace || want == "NeverUp", "{waits:?}");
+    }
+}
+
+#[test]
+fn without_its_layer_a_port_is_not_called_switched_off() {
+    for (layer, want) in [
+        (LinkLayer::Infiniband, "PhysDisabled"),
+        (LinkLayer::Unspecified, "LinkDown"),
+    ] {
+        let mut node = Node::infiniband();
+        node.set_state(3, PortState::Down, PhysState::Disabled);
+        node.devices[3].ports[0].link_layer = layer;
+        node.tick(1);
+        let found = node.run(&CHECK);
+        assert!(found.iter().any(|of| of.reason == want), "{found:#?}");
+    }
+}
+
 #[test]
 fn a_trained_port_is_not_called_down_though_nothing_says_that_it_should_be_up() {
     let mut node = Node::infiniband();
