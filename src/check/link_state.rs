@@ -287,7 +287,10 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
     if phys_state(port) == PhysState::LinkUp {
         return unconfigured(context, port, state);
     }
-    let message = format!("{subject} is down and was never up this boot");
+    let message = match has_counted(port) {
+        true => format!("{subject} is down, and was up once by its counters"),
+        false => format!("{subject} is down and was never up this boot"),
+    };
     if !weak {
         let found = context.of_port("NeverUp", port, message);
         return found.with("state", port.state_text());
@@ -325,7 +328,7 @@ pub const LINK_UP: Attribute = Attribute::new(UP, &[(BUT_PEERS, "LinkDown"), (PE
 /// How many rails count as up where this port is judged. One whose state cannot be read may be up. One that
 /// fell, or is gone, has findings of its own, and makes no rail of a spare that was never up.
 fn may_be_up(context: &Context<'_>, port: &PortView<'_>) -> usize {
-    let is_known = |rail: &PortView<'_>| rail.was_up() || was_up_before(context, rail) == Some(1);
+    let is_known = |rail: &PortView<'_>| rail.was_up() || remembered(context, rail, UP) == Some(1);
     let never_up = !is_known(port);
     let counts = |rail: &&PortView<'_>| {
         rail.is_active() || rail.state().is_none() || never_up && is_known(rail)
@@ -352,23 +355,19 @@ fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> 
         let is_unused = || peers::is_second(context, port) || all_use_another_port(context, port);
         // A single second port may be cabled for something else, two show that they are meant to be used.
         let few_up = alike.iter().filter(|up| **up).count() < 2;
-        let hint = proof || up > 0 && !(few_up && is_unused());
+        let hint = proof || has_counted(port) || up > 0 && !(few_up && is_unused());
         sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
         sources.shape = shape.map(|rails| (should(rails), Certainty::Yes));
-        sources.remembered = sources.remembered.or(was_up_before(context, port));
+        sources.remembered = sources.remembered.or(remembered(context, port, UP));
         sources.peers = (hint && shape.is_none()).then_some((1, proof));
     }
     LINK_UP.shortfall(0, 1.0, &sources)
 }
 
-/// Whether a port was up before the agent saw it, by the memory or by what is counted of it: 1, or 0.
-fn was_up_before(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
-    remembered(context, port, UP).or(has_counted(port).then_some(1))
-}
-
 /// Whether counters show that a port was up since its driver was loaded, or its firmware: it moved data in both
 /// directions, or its interface's carrier changed twice, and one of two changes is a rise
-/// (`netif_carrier_on` in net/sched/sch_generic.c).
+/// (`netif_carrier_on` in net/sched/sch_generic.c). Firmware counts on over a reboot, so that it may have been
+/// before the cable was taken out for good.
 fn has_counted(port: &PortView<'_>) -> bool {
     let count = |name: &str| port.counter(name)?.value();
     let moved = ["port_xmit_data", "port_rcv_data"];
@@ -420,7 +419,6 @@ fn evidence(port: &PortView<'_>, because: Basis) -> &'static str {
     match because {
         Basis::Configured => "expected by configuration",
         _ if port.was_up() => "it was up earlier this boot",
-        Basis::Remembered if has_counted(port) => "its counters show that it was up",
         Basis::Shape => "every machine of this shape has it up",
         Basis::Remembered => "it was up before the node was restarted",
         Basis::Peers => "its peer rails are up",
