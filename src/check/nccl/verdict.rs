@@ -6,6 +6,7 @@ use super::network::{Fallback, Network, Used};
 use super::span::Job;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
+use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -235,10 +236,11 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     format!("{what}{gdr}{hang}{errors}")
 }
 
-/// Whether there are connections over TCP and over another net.
+/// Whether there are connections over TCP and over another net, or processes that chose so.
 fn both(log: &NcclLog) -> bool {
-    let nets = log.nets();
-    let any = |tcp| nets.iter().any(|(net, _)| net.is_tcp() == tcp);
+    let connected = log.nets().into_iter().map(|(net, _)| net);
+    let nets: Vec<Net> = (connected.chain(log.live().filter_map(Process::net))).collect();
+    let any = |tcp| nets.iter().any(|net| net.is_tcp() == tcp);
     any(true) && any(false)
 }
 
