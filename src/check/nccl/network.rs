@@ -3,11 +3,9 @@
 use super::causes;
 use super::span::Job;
 use crate::data_files::line_of;
-use crate::observe::nccl::channel_counts::ChannelCounts;
-use crate::observe::nccl::event::{Link, Transport};
-use crate::observe::nccl::group::{Group, GroupKey};
-use crate::observe::nccl::process::Process;
-use crate::observe::nccl::{Failure, NcclLog, Net};
+use crate::observe::nccl::{
+    ChannelCounts, Failure, Group, GroupKey, Link, NcclLog, Net, Process, Transport,
+};
 use crate::settings_macro::words;
 use std::collections::BTreeSet;
 
