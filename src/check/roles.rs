@@ -67,7 +67,7 @@ pub struct RoleFacts {
     pub why: String,
 }
 
-/// Roles by port.
+/// The role of each port, and why.
 pub type Roles = BTreeMap<PortKey, RoleFacts>;
 
 /// Keys of the ports that are rails, those of devices that are gone among them.
@@ -294,7 +294,7 @@ fn without_those_of_another_layer(open: &mut Open<'_>) {
     open.leave_out(is_other, why);
 }
 
-/// Rule 2.
+/// Rule 2: ports that are never rails.
 fn barred<'a>(open: &mut Open<'a>, routes: &Routes<'a>) {
     let fabric = &open.history.fabric;
     let is_hardware = |of: &RdmaDevice| of.function != Function::Software && !of.is_gvnic();

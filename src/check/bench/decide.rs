@@ -245,10 +245,10 @@ impl Case<'_> {
         let least = best / limit.ceiling;
         if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring && least < LINE_RATE {
             let reduces = self.measured.collective == Some(Collective::AllReduce);
+            let sharp =
+                "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)";
             let how = match self.facts.in_network && reduces {
-                true => {
-                    "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
-                }
+                true => sharp,
                 false => "algorithms that know nodes (Tree, NVLSTree, PAT)",
             };
             let percent = 100.0 * least;

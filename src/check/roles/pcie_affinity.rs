@@ -22,11 +22,6 @@ pub fn least<'p>(
     best
 }
 
-/// Within one root port.
-pub fn is_near(distance: Distance) -> bool {
-    matches!(distance, Distance::Pix | Distance::Pxb)
-}
-
 /// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
 /// keeps its place next to its GPU: what is further off is not the nearest.
 pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Near<'p> {
@@ -35,7 +30,7 @@ pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Ne
     let mut near = Near::new();
     for port in ports {
         for (gpu, distance) in &port.seen.distances {
-            if is_near(*distance) && best.get(gpu.as_str()) == Some(distance) {
+            if distance.is_near() && best.get(gpu.as_str()) == Some(distance) {
                 near.entry(&port.key).or_default().insert(gpu, *distance);
             }
         }
@@ -138,7 +133,7 @@ fn like_a_rail_without_gpu(
     if !first {
         return false;
     }
-    let others_near = port.seen.distances.values().any(|of| is_near(*of));
+    let others_near = port.seen.distances.values().any(|of| of.is_near());
     let depth = |port: &RolePort<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
     let alike = |of: &dyn Fn(&RolePort<'_>) -> Option<bool>| {
         let votes: Vec<bool> = rails.iter().filter_map(|rail| of(rail)).collect();

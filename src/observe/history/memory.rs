@@ -140,9 +140,8 @@ impl History {
             };
             history.devices.insert(key, device);
         }
-        for gpu in memory.gpus {
-            history.gpus.insert(gpu, SeenGpu::default());
-        }
+        let gpus = memory.gpus.into_iter();
+        history.gpus = gpus.map(|gpu| (gpu, SeenGpu::default())).collect();
         history
     }
 

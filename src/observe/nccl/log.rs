@@ -191,9 +191,7 @@ impl NcclLog {
                 self.addressed(place, list, begins);
             }
             Event::IbDevices(list) => self.devices(list),
-            Event::IbQueuePair(link) => {
-                self.link_kinds.insert(link);
-            }
+            Event::IbQueuePair(link) => self.link_kinds.extend([link]),
             Event::IbDevice(name) => self.roce_hint |= name.starts_with("roce"),
             Event::IbNone => self.failure(Failure::NoDevice, text, number),
             Event::Connection(connection) => self.connection(&connection, record, place),
