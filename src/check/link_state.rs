@@ -1,15 +1,13 @@
 //! Whether each port's link is up.
 
-use super::dot1x;
 use super::expected::{
     Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, Shortfall, Sources,
     UP, majority, most, remembered, row,
 };
 use super::nic_kernel::is_resetting;
-use super::peers;
 use super::profile::{CLOUD_LINKS, Certainty, Profile};
 use super::roles::kind::{self, layer_name};
-use super::{Action, Basis, Candidate, Context, PortView, Reason, Status, Weight};
+use super::{Action, Basis, Candidate, Context, PortView, Reason, Status, Weight, dot1x, peers};
 use crate::observe::remembered::LINK_LAYER;
 use crate::observe::{
     Function, LinkLayer, NetdevFacts, PhysState, PortHistory, PortState, Reading,

@@ -1,10 +1,9 @@
 //! PCIe links of rails and GPUs.
 
-use super::debounce::WHOLE_NODE;
 use super::expected::{PAST_AND_PEERS, RailAttribute, RailValues, row};
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
-use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
+use super::{Candidate, Context, PortView, Reason, Weight, debounce::WHOLE_NODE, unseen_on_rails};
 use crate::observe::{Function, Note, PciFacts, PciFunction, PcieLink, Reading};
 use crate::units::span_text;
 use std::collections::BTreeMap;

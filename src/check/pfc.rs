@@ -3,9 +3,8 @@
 use super::expected::{
     self, Attribute, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, majority, row,
 };
-use super::peers::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Context, PortView, unseen_on_rails};
+use super::{Candidate, Context, PortView, peers::alike, unseen_on_rails};
 use crate::observe::{DcbFacts, Function, SourceHealth, Trust, priority_bit};
 use std::time::Duration;
 

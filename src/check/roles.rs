@@ -159,7 +159,7 @@ pub fn assign_roles(
         front_end::without_bluefields(&mut open);
         bandwidth::by_bandwidth(&mut open, virtual_machine);
     } else {
-        pcie_affinity::by_nearness(&open.ports, &near, pci, &mut open.roles);
+        pcie_affinity::by_nearness(&mut open, &near);
     }
     open.roles.extend(told);
     open.roles

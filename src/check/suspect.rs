@@ -62,6 +62,9 @@ pub struct Suspect {
     pub above_since: Option<Millis>,
 }
 
+/// Verdicts by the UID of the pod.
+pub type Suspects = BTreeMap<String, Suspect>;
+
 impl Suspect {
     /// `namespace/pod`, or the UID where the name is unknown.
     pub fn subject(&self) -> String {
@@ -73,11 +76,7 @@ impl Suspect {
 }
 
 /// The verdicts on all pods, from the previous ones and one sample.
-pub fn judge_all(
-    before: &BTreeMap<String, Suspect>,
-    look: &TrafficLook,
-    policy: &Nccl,
-) -> BTreeMap<String, Suspect> {
+pub fn judge_all(before: &Suspects, look: &TrafficLook, policy: &Nccl) -> Suspects {
     let judged = look.pods.iter().map(|(uid, pod)| {
         let suspect = judge(before.get(uid), &look.node, pod, policy);
         (uid.clone(), suspect)

@@ -1,9 +1,8 @@
 //! Chooses verdict, reason, words and remedies.
 
 use super::causes::{self, LogFacts};
-use super::topology::Topology;
 use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
-use super::{FALL, LARGE, LINE_RATE, SpeedLimit, TOLERANCE};
+use super::{FALL, LARGE, LINE_RATE, SpeedLimit, TOLERANCE, topology::Topology};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
 use crate::units::count;

@@ -3,8 +3,7 @@
 use super::network::{Fallback, all_by_nvlink};
 use super::{span::Job, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
-use crate::observe::nccl::process::Process;
-use crate::observe::nccl::{Failure, NcclLog, Net};
+use crate::observe::nccl::{Failure, NcclLog, Net, Process};
 use serde::Deserialize;
 use std::sync::LazyLock;
 

@@ -4,9 +4,8 @@ use super::causes;
 use super::job::{Hang, complete};
 use super::network::{Fallback, Network, Used};
 use super::span::Job;
-use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
-use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net};
+use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,8 @@
 //! Lists of interfaces and devices that Gloo, UCX and Open MPI read: whether their names exist.
 
-use super::devices::request;
 use super::interfaces::{interfaces, is_local};
 use super::job::Set;
-use super::{Checked, Item, PodFabric, PodView, any_of, list, port_names};
+use super::{Checked, Item, PodFabric, PodView, any_of, devices::request, list, port_names};
 use crate::observe::Interface;
 use ipnet::IpNet;
 

@@ -2,8 +2,7 @@
 
 use super::kind::{NicKind, kinds};
 use super::{Open, Role, RolePort, decide};
-use crate::observe::remembered::RATE;
-use crate::observe::{Function, History, LinkLayer};
+use crate::observe::{Function, History, LinkLayer, remembered::RATE};
 use crate::units::{BitsPerSec, PortKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

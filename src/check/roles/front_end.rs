@@ -1,7 +1,6 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
-use super::pcie_affinity::most_common;
-use super::{Open, Role, RolePort, Roles, decide};
+use super::{Open, Role, RolePort, Roles, decide, pcie_affinity::most_common};
 use crate::observe::{Function, LinkLayer, PciFacts};
 use crate::units::PortKey;
 use std::collections::{BTreeMap, BTreeSet};

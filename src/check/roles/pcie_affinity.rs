@@ -1,14 +1,14 @@
 //! Rule 3: rails by their nearness to GPUs.
 
 use super::kind::{NicKind, kinds};
-use super::{Role, RolePort, Roles, decide};
+use super::{Open, Role, RolePort, decide};
 use crate::observe::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// GPUs that a port is among the nearest of, within PIX or PXB.
-pub(super) type Near<'p> = BTreeMap<&'p PortKey, BTreeMap<&'p str, Distance>>;
+pub(super) type Near = BTreeMap<PortKey, BTreeMap<String, Distance>>;
 
 /// The least distance to each GPU.
 pub fn least<'p>(
@@ -24,14 +24,15 @@ pub fn least<'p>(
 
 /// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
 /// keeps its place next to its GPU: what is further off is not the nearest.
-pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Near<'p> {
+pub(super) fn nearest(ports: &[RolePort<'_>], bare: &[&BareNic]) -> Near {
     let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
     let best = least(of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)));
     let mut near = Near::new();
     for port in ports {
         for (gpu, distance) in &port.seen.distances {
             if distance.is_near() && best.get(gpu.as_str()) == Some(distance) {
-                near.entry(&port.key).or_default().insert(gpu, *distance);
+                let gpus = near.entry(port.key.clone()).or_default();
+                gpus.insert(gpu.clone(), *distance);
             }
         }
     }
@@ -41,11 +42,11 @@ pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Ne
 /// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
 /// GPU or two is what else is plugged in there, and a slower model than another one that serves as
 /// many is for storage. Where none serves as many, those that serve most are.
-fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>> {
-    let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&str> {
+fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near) -> Vec<NicKind<'a>> {
+    let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&String> {
         let ports = ports.iter().filter(|port| of(port));
         let gpus = ports.filter_map(|port| near.get(&port.key));
-        gpus.flat_map(|gpus| gpus.keys().copied()).collect()
+        gpus.flat_map(BTreeMap::keys).collect()
     };
     let all = served(&|_| true).len();
     let mut found = kinds(ports);
@@ -76,12 +77,8 @@ pub(super) fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize>
 }
 
 /// Rule 3: ports of NICs that are nearest to a GPU by PCI topology.
-pub(super) fn by_nearness(
-    ports: &[RolePort<'_>],
-    near: &Near<'_>,
-    pci: Option<&PciFacts>,
-    roles: &mut Roles,
-) {
+pub(super) fn by_nearness(open: &mut Open<'_>, near: &Near) {
+    let (ports, pci) = (&open.ports, open.pci);
     let fabric = fabric_kinds(ports, near);
     let of_fabric = |port: &RolePort<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
     let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
@@ -115,7 +112,7 @@ pub(super) fn by_nearness(
                 (Role::Other, why.into())
             }
         };
-        decide(roles, port, role, why);
+        decide(&mut open.roles, port, role, why);
     }
 }
 

@@ -1,9 +1,7 @@
 //! What a history keeps over a restart of the agent.
 
 use super::{DeviceHistory, History, PortHistory, SeenGpu, Tracks, counted::tracks_to_keep};
-use crate::observe::kernel_log::KernelLog;
-use crate::observe::remembered::Remembered;
-use crate::observe::{PortState, SeenFabric, Track};
+use crate::observe::{PortState, SeenFabric, Track, kernel_log::KernelLog, remembered::Remembered};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
