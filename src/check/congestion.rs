@@ -31,13 +31,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
         let counters = Counters::of(context, port);
-        for (reason, limit) in [
-            ("CongestionNotifications", policy.notifications),
-            (
-                "CongestionNotificationsIgnored",
-                policy.notifications_ignored,
-            ),
-        ] {
+        let notifications = ("CongestionNotifications", policy.notifications);
+        let ignored = (
+            "CongestionNotificationsIgnored",
+            policy.notifications_ignored,
+        );
+        for (reason, limit) in [notifications, ignored] {
             let say = |rise: &Rise<'_>| counters.candidate(reason, rise, &rise.text());
             found.extend(counters.judge(reason, counters_of(reason), limit, say));
         }
