@@ -248,8 +248,7 @@ impl<'a> Context<'a> {
 
     /// Name of a device that may be gone.
     pub fn device_name(&self, key: &DeviceKey) -> String {
-        let seen = self.history.devices.get(key);
-        seen.map_or_else(|| key.to_string(), |seen| seen.name.clone())
+        (self.history.devices.get(key)).map_or_else(|| key.to_string(), |seen| seen.name.clone())
     }
 }
 

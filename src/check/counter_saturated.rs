@@ -13,8 +13,9 @@ const IGNORED_COUNTERS: &[&str] = &[
 ];
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports().iter();
-    ports.filter_map(|port| judge(context, port)).collect()
+    (context.ports().iter())
+        .filter_map(|port| judge(context, port))
+        .collect()
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {

@@ -142,8 +142,7 @@ fn nic_at(context: &Context<'_>, address: &str) -> Option<Nic> {
         return None;
     }
     let is_there = |own: &str| {
-        let rest = own.strip_prefix(address);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        (own.strip_prefix(address)).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let is = |port: &&PortView<'_>| {
         port.address().is_some_and(|own| is_there(&own))

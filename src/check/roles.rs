@@ -235,8 +235,7 @@ impl<'a> RolePort<'a> {
 
     /// The card that it is on: its place in the machine.
     fn card(&self) -> String {
-        let pci = self.device.pci;
-        pci.map_or_else(|| self.device.key.to_string(), |pci| pci.slot())
+        (self.device.pci).map_or_else(|| self.device.key.to_string(), |pci| pci.slot())
     }
 
     /// Its make to the batch: what an operator excludes altogether.
@@ -369,8 +368,7 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
             device.pci.is_some() && physical.any(|parent| parent.pci == device.pci)
         }
         Function::VirtualOfHost => {
-            let guid = device.sys_image_guid.as_deref();
-            let card = guid.filter(|guid| is_guid_set(guid));
+            let card = (device.sys_image_guid.as_deref()).filter(|guid| is_guid_set(guid));
             physical.any(|parent| {
                 parent.driver == device.driver
                     && (parent.sriov.is_some_and(|sriov| sriov.enabled > 0)

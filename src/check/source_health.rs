@@ -12,8 +12,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         "kernel_log" => judge_log(context, health),
         _ => judge(context, health),
     };
-    let sources = context.snapshot.sources.values();
-    let mut found: Vec<Candidate> = sources.filter_map(judge).collect();
+    let mut found: Vec<Candidate> = (context.snapshot.sources.values())
+        .filter_map(judge)
+        .collect();
     found.extend(unread_devices(context));
     found.extend(log_lost(context));
     found.extend(counters_refused(context));
@@ -39,8 +40,7 @@ fn unread_devices<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
         let rail = rail_keys(context.roles).any(|port| port.device == device.key);
         let (key, name) = (&device.key, &device.name);
         let about = (format!("devices {key}"), format!("devices/{name}"));
-        let found = failing(context, about, "devices", fault);
-        Some(found.weighing(Weight::counting_if(rail)))
+        Some((failing(context, about, "devices", fault)).weighing(Weight::counting_if(rail)))
     })
 }
 

@@ -162,8 +162,7 @@ fn served<'a>(context: &Context<'a>, pci: &'a PciFacts) -> BTreeSet<&'a str> {
 
 /// Distance of the nearest NIC of any sort to each GPU that has one below its root port.
 fn nearest(pci: &PciFacts) -> BTreeMap<&str, Distance> {
-    let of_rdma = pci.distances.values();
-    let all = of_rdma.chain(pci.bare.values().map(|nic| &nic.distances));
+    let all = (pci.distances.values()).chain(pci.bare.values().map(|nic| &nic.distances));
     let mut best = least(all.flatten());
     best.retain(|_, distance| distance.is_near());
     best

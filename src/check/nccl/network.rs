@@ -217,8 +217,7 @@ pub(super) fn all_by_nvlink(job: &Job<'_>) -> Option<bool> {
     let all = wide.iter().all(|of| whole(of) == Some(true));
     // `ncclTopoCheckP2p` in src/graph/paths.cc.
     let is_set = |name: &str, values: &[&str]| {
-        let value = log.env.get(name);
-        value.is_some_and(|value| values.contains(&value.as_str()))
+        (log.env.get(name)).is_some_and(|value| values.contains(&value.as_str()))
     };
     let no_p2p = is_set("NCCL_P2P_DISABLE", &["1"]) || is_set("NCCL_P2P_LEVEL", &["LOC", "0"]);
     (all && !no_p2p && !widest.1.split && !log.folded).then_some(true)

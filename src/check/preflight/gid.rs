@@ -90,8 +90,7 @@ fn in_slot(context: &PodView<'_>, port: &SeenPort, slot: u32) -> Checked {
 /// Judges the GID that NCCL would choose.
 fn chosen(context: &PodView<'_>, port: &SeenPort) -> Checked {
     let table = table(port)?;
-    let family = context.nccl("NCCL_IB_ADDR_FAMILY");
-    let v6 = family.is_some_and(|family| family.value == "AF_INET6");
+    let v6 = (context.nccl("NCCL_IB_ADDR_FAMILY")).is_some_and(|family| family.value == "AF_INET6");
     let range = context.nccl(RANGE);
     let network = range.and_then(|range| network(range.value, v6));
     let version = context.nccl_number(VERSION).unwrap_or(2);

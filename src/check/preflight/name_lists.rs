@@ -13,8 +13,7 @@ const OPEN_MPI: &str =
 /// Those of the variables that are set, or the item that says that none is.
 fn set<'a>(context: &PodView<'a>, names: &'static str, unset: &str) -> Result<Vec<Set<'a>>, Item> {
     let environment = &context.facts.environment;
-    let names = names.split_whitespace();
-    let set = names.filter_map(|name| Some((name, environment.get(name)?)));
+    let set = (names.split_whitespace()).filter_map(|name| Some((name, environment.get(name)?)));
     let set: Vec<_> = set.collect();
     Item::skipped(unset).when(set.is_empty())?;
     Ok(set)

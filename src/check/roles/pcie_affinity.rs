@@ -137,8 +137,7 @@ fn like_a_rail_without_gpu(
         let for_it = votes.iter().filter(|vote| **vote).count();
         (!votes.is_empty()).then_some(for_it * 2 > votes.len())
     };
-    let own = depth(port);
-    let place = own.and_then(|own| alike(&|rail| Some(depth(rail)? == own)));
+    let place = (depth(port)).and_then(|own| alike(&|rail| Some(depth(rail)? == own)));
     let board =
         alike(&|rail| Some(rail.device.board_id.as_ref()? == port.device.board_id.as_ref()?));
     let known = [place, board].into_iter().flatten().count();
