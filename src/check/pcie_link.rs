@@ -139,11 +139,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             return vec![context.unread(WHOLE_NODE)];
         }
         // An empty key stands for every key of the check, so that no finding is cleared.
-        let (about, message) = (
-            (WHOLE_NODE, "pci"),
-            "the last read of the PCI bus is too old",
-        );
-        return vec![context.candidate("PciUnreadable", about, message)];
+        let message = "the last read of the PCI bus is too old";
+        return vec![context.candidate("PciUnreadable", (WHOLE_NODE, "pci"), message)];
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {

@@ -12,9 +12,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         "kernel_log" => judge_log(context, health),
         _ => judge(context, health),
     };
-    let mut found: Vec<Candidate> = (context.snapshot.sources.values())
-        .filter_map(judge)
-        .collect();
+    let sources = context.snapshot.sources.values();
+    let mut found: Vec<Candidate> = sources.filter_map(judge).collect();
     found.extend(unread_devices(context));
     found.extend(log_lost(context));
     found.extend(counters_refused(context));

@@ -77,9 +77,8 @@ impl RdmaDevice {
 
     /// The hardware's own identity, its node GUID; empty where it is not known.
     pub fn identity(&self) -> &str {
-        (self.node_guid.as_deref())
-            .filter(|guid| is_guid_set(guid))
-            .unwrap_or_default()
+        let guid = self.node_guid.as_deref();
+        guid.filter(|guid| is_guid_set(guid)).unwrap_or_default()
     }
 
     /// Whether it is a gVNIC: no RDMA device at all, but the GPUs' fabric where there is none.
