@@ -15,8 +15,7 @@ use crate::check::{
     xid_seen,
 };
 use crate::observe::{History, Memory, NodeResources, Snapshot};
-use crate::readiness::history::VerdictHistory;
-use crate::readiness::{self, FoldInputs, SETTLING, State, Verdict};
+use crate::readiness::{self, FoldInputs, SETTLING, State, Verdict, history::VerdictHistory};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};

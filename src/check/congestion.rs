@@ -31,12 +31,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
         let counters = Counters::of(context, port);
+        let (received, ignored) = (policy.notifications, policy.notifications_ignored);
         for (reason, limit) in [
-            ("CongestionNotifications", policy.notifications),
-            (
-                "CongestionNotificationsIgnored",
-                policy.notifications_ignored,
-            ),
+            ("CongestionNotifications", received),
+            ("CongestionNotificationsIgnored", ignored),
         ] {
             let say = |rise: &Rise<'_>| counters.candidate(reason, rise, &rise.text());
             found.extend(counters.judge(reason, counters_of(reason), limit, say));

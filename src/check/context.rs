@@ -1,11 +1,10 @@
 //! What every check is given, and the questions that several checks ask.
 
 use super::gpudirect::{self, GpuDirectVerdict};
-use super::job_verdicts::Jobs;
 use super::policy::{Limit, Policy};
 use super::port::PortView;
 use super::profile::Profile;
-use super::{Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight};
+use super::{Candidate, Check, Reason, ReasonDoc, Status, Timing, Weight, job_verdicts::Jobs};
 use crate::check::roles::{Role, Roles};
 use crate::observe::{
     History, Increase, NetdevFacts, NodeResources, RdmaDevice, Snapshot, Stamped, Track, Window,
@@ -249,8 +248,7 @@ impl<'a> Context<'a> {
 
     /// Name of a device that may be gone.
     pub fn device_name(&self, key: &DeviceKey) -> String {
-        let seen = self.history.devices.get(key);
-        seen.map_or_else(|| key.to_string(), |seen| seen.name.clone())
+        (self.history.devices.get(key)).map_or_else(|| key.to_string(), |seen| seen.name.clone())
     }
 }
 

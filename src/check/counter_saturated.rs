@@ -1,6 +1,6 @@
 //! Counters that are stuck at their maximum.
 
-use super::{Candidate, Context};
+use super::{Candidate, Context, PortView};
 use crate::observe::{CounterKind, pma_kind};
 
 check!(counter_saturated, run);
@@ -13,26 +13,25 @@ const IGNORED_COUNTERS: &[&str] = &[
 ];
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let mut found = Vec::new();
-    for port in context.ports() {
-        let Some(history) = port.history else {
-            continue;
-        };
-        let saturated = (history.counters.pma.iter()).filter(|(_, track)| track.saturated());
-        let mut stuck: Vec<&str> = saturated.map(|(name, _)| name.as_str()).collect();
-        stuck.retain(|name| !IGNORED_COUNTERS.contains(name));
-        let Some(first) = stuck.first() else { continue };
-        let (subject, names) = (&port.subject, stuck.join(", "));
-        let message = format!("{subject}: counters stuck at their maximum: {names}");
-        let end = match pma_kind(first) {
-            CounterKind::Saturating { max } => Some(max),
-            _ => None,
-        };
-        let candidate = context.of_port("CounterSaturated", port, message);
-        let candidate = candidate.with("counters", stuck.join(" "));
-        found.push(candidate.with("end_of_first", end));
-    }
-    found
+    (context.ports().iter())
+        .filter_map(|port| judge(context, port))
+        .collect()
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let pma = &port.history?.counters.pma;
+    let saturated = pma.iter().filter(|(_, track)| track.saturated());
+    let mut stuck: Vec<&str> = saturated.map(|(name, _)| name.as_str()).collect();
+    stuck.retain(|name| !IGNORED_COUNTERS.contains(name));
+    let end = match pma_kind(stuck.first()?) {
+        CounterKind::Saturating { max } => Some(max),
+        _ => None,
+    };
+    let (subject, names) = (&port.subject, stuck.join(", "));
+    let message = format!("{subject}: counters stuck at their maximum: {names}");
+    let found = context.of_port("CounterSaturated", port, message);
+    let found = found.with("counters", stuck.join(" "));
+    Some(found.with("end_of_first", end))
 }
 
 #[cfg(test)]

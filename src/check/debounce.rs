@@ -206,8 +206,7 @@ impl Debouncer {
     /// none if time alone changes nothing.
     pub fn next_change(&self) -> Option<Millis> {
         let now = self.stepped_at?;
-        let entries = self.entries.values();
-        let waits = entries.filter_map(|entry| entry.wait(now, &self.settings));
+        let waits = (self.entries.values()).filter_map(|entry| entry.wait(now, &self.settings));
         waits.min().map(|wait| now.plus(wait))
     }
 
@@ -337,8 +336,7 @@ impl Known {
 
 /// Whether a key is a part's: it begins with the part's own.
 pub fn is_about(key: &str, part: &str) -> bool {
-    let rest = key.strip_prefix(part);
-    rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    (key.strip_prefix(part)).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 fn is_blind(blind: &BTreeSet<(&'static str, String)>, id: &Identity) -> bool {

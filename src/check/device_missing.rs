@@ -86,13 +86,10 @@ fn is_gone(context: &Context<'_>, missed: u32, since: Option<Millis>) -> bool {
 /// Parts that left, and not for long enough to say so: all that was said of them stands until then, as a
 /// part that is faulty and then away has not recovered.
 fn away<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
-    let (devices, gpus) = (&context.history.devices, &context.history.gpus);
-    let devices = devices
-        .iter()
-        .map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
-    let gpus = gpus
-        .iter()
-        .map(|(key, seen)| (key, seen.missed, seen.gone_since));
+    let devices = context.history.devices.iter();
+    let devices = devices.map(|(key, seen)| (&key.0, seen.missed, seen.gone_since));
+    let gpus = context.history.gpus.iter();
+    let gpus = gpus.map(|(key, seen)| (key, seen.missed, seen.gone_since));
     let is_away = |missed, since| missed > 0 && !is_gone(context, missed, since);
     let away = (devices.chain(gpus)).filter(move |(_, missed, since)| is_away(*missed, *since));
     away.map(|(key, ..)| context.unread(key))

@@ -58,8 +58,7 @@ fn has_unknown_peers(context: &Context<'_>) -> bool {
 }
 
 fn is_authorized(port: &PortView<'_>) -> bool {
-    let dot1x = port.dot1x;
-    dot1x.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
+    (port.dot1x).is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
 }
 
 /// Whether the port's supplicant cannot be asked just now, or what other rails say against it is unread.

@@ -43,8 +43,7 @@ pub(super) fn of_switch(context: &Context<'_>, slot: &str) -> Option<Millis> {
 /// Nothing was read yet and nothing hinders it: while the agent starts, what an earlier run saw
 /// ended is not taken up again.
 fn not_yet_read(context: &Context<'_>, source: &str) -> bool {
-    let health = context.snapshot.health(source, "");
-    health.is_none_or(|health| !health.fails())
+    (context.snapshot.health(source, "")).is_none_or(|health| !health.fails())
 }
 
 /// When the driver was last loaded.

@@ -156,8 +156,7 @@ fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String
         _ => None,
     };
     let is_client = |name: &String| name.starts_with("nv_mem");
-    let clients = facts.memory_peers.value();
-    let registered = clients.map(|clients| clients.iter().any(is_client));
+    let registered = (facts.memory_peers.value()).map(|clients| clients.iter().any(is_client));
     let client = "a peer-memory client is registered with ib_core";
     let lost = "the peer-memory module is loaded, but not registered with ib_core";
     let unread = "whether a peer-memory module is loaded cannot be read";

@@ -1,14 +1,11 @@
 //! Whether GPUDirect RDMA has a path, and what slows it.
 
-use super::debounce::WHOLE_NODE;
 use super::expected::is_driven;
 use super::gpudirect::{Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
-use super::roles::kind;
 use super::roles::pcie_affinity::upwards;
-use super::{Candidate, Context, PortView, Reason, Weight};
-use crate::observe::kernel_log::Note;
-use crate::observe::{GpuDirectFacts, PciFacts, PciFunction, Reading, gives_away};
+use super::{Candidate, Context, PortView, Reason, Weight, debounce::WHOLE_NODE, roles::kind};
+use crate::observe::{GpuDirectFacts, Note, PciFacts, PciFunction, Reading, gives_away};
 use std::collections::BTreeSet;
 
 check!(gpudirect, run);

@@ -4,9 +4,7 @@
 //! interface answers for any address of the host, and the peer's queue pairs go to the wrong rail.
 
 use super::expected::{Attribute, PEERS, PeerAttribute};
-use super::peers::alike;
-use super::rising::Counters;
-use super::{Candidate, Context, PortView, Weight};
+use super::{Candidate, Context, PortView, Weight, peers::alike, rising::Counters};
 use crate::observe::Ipv4Facts;
 
 check!(ip_routing, run);

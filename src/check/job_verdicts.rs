@@ -3,11 +3,11 @@
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::DaemonTrouble;
 use super::nccl_pods::NoRdma;
-use super::suspect::Suspect;
+use super::suspect::Suspects;
 use crate::observe::{ContainerKey, PodJob};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Source of a verdict.
@@ -93,7 +93,7 @@ pub struct Jobs {
     /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
     pub daemon_troubles: Vec<DaemonTrouble>,
     /// Verdicts on pods with GPUs by their traffic, by UID.
-    pub suspects: Arc<BTreeMap<String, Suspect>>,
+    pub suspects: Arc<Suspects>,
     /// Running pods with GPUDirect-TCPX(O)'s daemon; `None` where pods are unknown.
     pub tcp_daemons: Option<usize>,
     /// Progress of reading; `None` where logs are not read.

@@ -1,8 +1,7 @@
 //! Errors on the wire.
 
-use super::peers::alike;
 use super::rising::{Counters, counters_of};
-use super::{Basis, Candidate, Context, PortView};
+use super::{Basis, Candidate, Context, PortView, peers::alike};
 use crate::observe::Window;
 use std::time::Duration;
 

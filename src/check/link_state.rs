@@ -1,15 +1,13 @@
 //! Whether each port's link is up.
 
-use super::dot1x;
 use super::expected::{
     Attribute, BUT_PEERS, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, Shortfall, Sources,
     UP, majority, most, remembered, row,
 };
 use super::nic_kernel::is_resetting;
-use super::peers;
 use super::profile::{CLOUD_LINKS, Certainty, Profile};
 use super::roles::kind::{self, layer_name};
-use super::{Action, Basis, Candidate, Context, PortView, Reason, Status, Weight};
+use super::{Action, Basis, Candidate, Context, PortView, Reason, Status, Weight, dot1x, peers};
 use crate::observe::remembered::LINK_LAYER;
 use crate::observe::{
     Function, LinkLayer, NetdevFacts, PhysState, PortHistory, PortState, Reading,
@@ -471,23 +469,18 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let say = |reason: Reason, message: String| context.of_port(reason, port, message);
     let history = port.history?;
     let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
-    let own = ("LidChanged", "LID", history.lid, link.lid);
-    let of_manager = (
-        SM_CHANGED,
-        "subnet manager's LID",
-        history.sm_lid,
-        link.sm_lid,
-    );
-    let changed = [own, of_manager]
-        .into_iter()
-        .find_map(|(reason, what, change, now)| {
-            let ((at, before), now) =
-                (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
-            let ago = span_text(context.now.since(at));
-            let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
-            let found = say(reason, message).raised_after(Duration::ZERO);
-            Some(found.with("was", before).with("is", now))
-        });
+    let of_manager = "subnet manager's LID";
+    let changes = [
+        ("LidChanged", "LID", history.lid, link.lid),
+        (SM_CHANGED, of_manager, history.sm_lid, link.sm_lid),
+    ];
+    let changed = changes.into_iter().find_map(|(reason, what, change, now)| {
+        let ((at, before), now) = (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
+        let ago = span_text(context.now.since(at));
+        let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
+        let found = say(reason, message).raised_after(Duration::ZERO);
+        Some(found.with("was", before).with("is", now))
+    });
     let orphan = || {
         let message = format!("{subject} is active but has no subnet manager (SM LID 0)");
         let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;

@@ -2,9 +2,8 @@
 //! in a row say about the node.
 
 use super::job_verdicts::{ContainerVerdict, Jobs};
-use super::nccl::Fallback;
 use super::policy::JobEffect;
-use super::{Candidate, Context, PortView, Reason, Timing, Weight, nccl_pods};
+use super::{Candidate, Context, PortView, Reason, Timing, Weight, nccl::Fallback, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;

@@ -72,10 +72,9 @@ struct Nic {
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports();
     let mut found = Vec::new();
     for (address, log) in &context.history.kernel.devices {
-        let Some(nic) = nic_at(context, ports, address) else {
+        let Some(nic) = nic_at(context, address) else {
             continue;
         };
         let judge = |rule| judge(context, (address, &nic), log, rule);
@@ -162,20 +161,20 @@ pub(super) fn failure_at<'a>(context: &Context<'a>, address: &str) -> Option<&'a
 
 /// The RDMA device at an address, or (when the line names no function) in a slot, or of that name or
 /// with that interface.
-fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Option<Nic> {
+fn nic_at(context: &Context<'_>, address: &str) -> Option<Nic> {
     if address.is_empty() {
         return None;
     }
     let is_there = |own: &str| {
-        let rest = own.strip_prefix(address);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        (own.strip_prefix(address)).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let is = |port: &&PortView<'_>| {
         port.address().is_some_and(|own| is_there(&own))
             || port.device.name == address
             || port.port.netdev.as_deref() == Some(address)
     };
-    let mut here: Vec<&PortView<'_>> = ports.iter().filter(is).collect();
+    let ports = context.ports().iter();
+    let mut here: Vec<&PortView<'_>> = ports.clone().filter(is).collect();
     if here.is_empty() {
         // Of a bond, one function has the RDMA device.
         let has_leg = |port: &&PortView<'_>| {
@@ -185,7 +184,7 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
                 leg == address || pci.is_some_and(|own| is_there(&own.to_string()))
             })
         };
-        here.extend(ports.iter().filter(has_leg));
+        here.extend(ports.filter(has_leg));
     }
     if let Some(first) = here.first() {
         let active = || here.iter().filter(|port| port.is_active());

@@ -37,8 +37,7 @@ fn is_promised(context: &Context<'_>) -> bool {
     let Some(profile) = context.profile else {
         return true;
     };
-    let offers = context.offer.into_iter();
-    let mut offered = offers.flat_map(|offer| offer.resources.keys());
+    let mut offered = (context.offer.into_iter()).flat_map(|offer| offer.resources.keys());
     let sold_with_one = |name: &str| MAY_HAVE_ONE.split(' ').any(|of| glob::matches(of, name));
     let by_shape = match (profile.shape, &profile.instance_type) {
         // EFA is attached at launch, and to sizes that are sold without it seldom.

@@ -3,8 +3,7 @@
 use super::expected::{
     Attribute, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, majority, row,
 };
-use super::peers::alike;
-use super::{Candidate, Context, PortView, Weight, unseen_on_rails};
+use super::{Candidate, Context, PortView, Weight, peers::alike, unseen_on_rails};
 use crate::observe::Function;
 
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.

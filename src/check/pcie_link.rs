@@ -1,10 +1,9 @@
 //! PCIe links of rails and GPUs.
 
-use super::debounce::WHOLE_NODE;
 use super::expected::{PAST_AND_PEERS, RailAttribute, RailValues, row};
 use super::policy::Limit;
 use super::roles::pcie_affinity::upwards;
-use super::{Candidate, Context, PortView, Reason, Weight, unseen_on_rails};
+use super::{Candidate, Context, PortView, Reason, Weight, debounce::WHOLE_NODE, unseen_on_rails};
 use crate::observe::{Function, Note, PciFacts, PciFunction, PcieLink, Reading};
 use crate::units::span_text;
 use std::collections::BTreeMap;
@@ -140,11 +139,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             return vec![context.unread(WHOLE_NODE)];
         }
         // An empty key stands for every key of the check, so that no finding is cleared.
-        let (about, message) = (
-            (WHOLE_NODE, "pci"),
-            "the last read of the PCI bus is too old",
-        );
-        return vec![context.candidate("PciUnreadable", about, message)];
+        let message = "the last read of the PCI bus is too old";
+        return vec![context.candidate("PciUnreadable", (WHOLE_NODE, "pci"), message)];
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context) {

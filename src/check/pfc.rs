@@ -3,9 +3,8 @@
 use super::expected::{
     self, Attribute, PAST_AND_PEERS, PEERS, PeerAttribute, RailAttribute, majority, row,
 };
-use super::peers::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Context, PortView, unseen_on_rails};
+use super::{Candidate, Context, PortView, peers::alike, unseen_on_rails};
 use crate::observe::{DcbFacts, Function, SourceHealth, Trust, priority_bit};
 use std::time::Duration;
 
@@ -116,8 +115,7 @@ pub(super) fn pfc_priorities(context: &Context<'_>, netdev: &str) -> Option<u8> 
     if let Some(bits) = dcb(context, netdev).and_then(|dcb| dcb.pfc_enabled) {
         return Some(bits);
     }
-    let stats = context.snapshot.ethtool.get(netdev)?.value.value()?;
-    let shown = stats.shown_pause();
+    let shown = (context.snapshot.ethtool.get(netdev)?.value.value()?).shown_pause();
     (shown != 0 && shown != u8::MAX).then_some(shown)
 }
 

@@ -67,7 +67,7 @@ pub struct RoleFacts {
     pub why: String,
 }
 
-/// Roles by port.
+/// The role of each port, and why.
 pub type Roles = BTreeMap<PortKey, RoleFacts>;
 
 /// Keys of the ports that are rails, those of devices that are gone among them.
@@ -159,7 +159,7 @@ pub fn assign_roles(
         front_end::without_bluefields(&mut open);
         bandwidth::by_bandwidth(&mut open, virtual_machine);
     } else {
-        pcie_affinity::by_nearness(&open.ports, &near, pci, &mut open.roles);
+        pcie_affinity::by_nearness(&mut open, &near);
     }
     open.roles.extend(told);
     open.roles
@@ -235,8 +235,7 @@ impl<'a> RolePort<'a> {
 
     /// The card that it is on: its place in the machine.
     fn card(&self) -> String {
-        let pci = self.device.pci;
-        pci.map_or_else(|| self.device.key.to_string(), |pci| pci.slot())
+        (self.device.pci).map_or_else(|| self.device.key.to_string(), |pci| pci.slot())
     }
 
     /// Its make to the batch: what an operator excludes altogether.
@@ -294,7 +293,7 @@ fn without_those_of_another_layer(open: &mut Open<'_>) {
     open.leave_out(is_other, why);
 }
 
-/// Rule 2.
+/// Rule 2: ports that are never rails.
 fn barred<'a>(open: &mut Open<'a>, routes: &Routes<'a>) {
     let fabric = &open.history.fabric;
     let is_hardware = |of: &RdmaDevice| of.function != Function::Software && !of.is_gvnic();
@@ -369,8 +368,7 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
             device.pci.is_some() && physical.any(|parent| parent.pci == device.pci)
         }
         Function::VirtualOfHost => {
-            let guid = device.sys_image_guid.as_deref();
-            let card = guid.filter(|guid| is_guid_set(guid));
+            let card = (device.sys_image_guid.as_deref()).filter(|guid| is_guid_set(guid));
             physical.any(|parent| {
                 parent.driver == device.driver
                     && (parent.sriov.is_some_and(|sriov| sriov.enabled > 0)

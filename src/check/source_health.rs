@@ -39,8 +39,7 @@ fn unread_devices<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
         let rail = rail_keys(context.roles).any(|port| port.device == device.key);
         let (key, name) = (&device.key, &device.name);
         let about = (format!("devices {key}"), format!("devices/{name}"));
-        let found = failing(context, about, "devices", fault);
-        Some(found.weighing(Weight::counting_if(rail)))
+        Some((failing(context, about, "devices", fault)).weighing(Weight::counting_if(rail)))
     })
 }
 

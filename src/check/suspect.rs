@@ -62,6 +62,9 @@ pub struct Suspect {
     pub above_since: Option<Millis>,
 }
 
+/// Verdicts by the UID of the pod.
+pub type Suspects = BTreeMap<String, Suspect>;
+
 impl Suspect {
     /// `namespace/pod`, or the UID where the name is unknown.
     pub fn subject(&self) -> String {
@@ -73,11 +76,7 @@ impl Suspect {
 }
 
 /// The verdicts on all pods, from the previous ones and one sample.
-pub fn judge_all(
-    before: &BTreeMap<String, Suspect>,
-    look: &TrafficLook,
-    policy: &Nccl,
-) -> BTreeMap<String, Suspect> {
+pub fn judge_all(before: &Suspects, look: &TrafficLook, policy: &Nccl) -> Suspects {
     let judged = look.pods.iter().map(|(uid, pod)| {
         let suspect = judge(before.get(uid), &look.node, pod, policy);
         (uid.clone(), suspect)
@@ -120,14 +119,17 @@ fn judge(before: Option<&Suspect>, node: &NodeRdma, pod: &PodTraffic, policy: &N
 /// A state, its reason and a sentence that says why.
 type Opinion = (SuspectState, &'static str, String);
 
+const NO_PROCESS: &str = "none of its processes is visible: it has ended, or the agent lacks the node's PID namespace (hostPID)";
+const SHARED_NETWORK: &str =
+    "it shares the node's network namespace: its traffic cannot be separated from the node's";
+const UNKNOWN_NETWORK: &str =
+    "whether it shares the node's network namespace is unknown, and so is whose traffic this is";
+
 /// Judges the facts of one look; *suspect* regardless of how long.
 fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
     let unknown = |reason, message: &str| (SuspectState::Unknown, reason, message.to_string());
     if pod.processes == 0 {
-        return unknown(
-            "NoProcess",
-            "none of its processes is visible: it has ended, or the agent lacks the node's PID namespace (hostPID)",
-        );
+        return unknown("NoProcess", NO_PROCESS);
     }
     let threshold = policy.suspect_bytes_per_second as f64;
     if let PodQps::Known(owned) = &pod.qps
@@ -149,14 +151,8 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
     match pod.host_network {
         Some(false) => by_tcp(node, pod, moved),
         Some(true) if pod.pod.alone => by_tcp(node, pod, moved),
-        Some(true) => unknown(
-            "HostNetwork",
-            "it shares the node's network namespace: its traffic cannot be separated from the node's",
-        ),
-        None => unknown(
-            "HostNetwork",
-            "whether it shares the node's network namespace is unknown, and so is whose traffic this is",
-        ),
+        Some(true) => unknown("HostNetwork", SHARED_NETWORK),
+        None => unknown("HostNetwork", UNKNOWN_NETWORK),
     }
 }
 
@@ -224,11 +220,10 @@ fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Opini
             let how = ", whose ports are quiet while it moves bytes by TCP";
             owns(SuspectState::Unknown, "RdmaSilent", how)
         }
-        Some(_) => owns(
-            SuspectState::Idle,
-            "LittleTraffic",
-            ", and moves little either way",
-        ),
+        Some(_) => {
+            let how = ", and moves little either way";
+            owns(SuspectState::Idle, "LittleTraffic", how)
+        }
     }
 }
 

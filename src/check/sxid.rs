@@ -17,10 +17,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let is_quiet = |at: &Millis| driver_reload::was_quiet_after(context, *at, &fatal);
         let loads = kernel.driver_loaded.moments().filter(|_| answers);
         let reloaded = loads.filter(is_quiet).max();
-        for (reason, fatal, stands_for) in [
-            ("SxidFatal", true, policy.fatal_for),
-            ("SxidNonfatal", false, Some(policy.nonfatal_for)),
-        ] {
+        let nonfatal = ("SxidNonfatal", false, Some(policy.nonfatal_for));
+        for (reason, fatal, stands_for) in [("SxidFatal", true, policy.fatal_for), nonfatal] {
             let stands = |error: &SwitchError| {
                 let last = error.seen.last;
                 error.fatal == fatal
@@ -35,12 +33,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             let subject = if slot.is_empty() { "unknown" } else { slot };
             let count = errors.count();
             let message = format!("NVSwitch {subject}: SXid {code}, {count} codes in all");
-            found.push(
-                (context.candidate(reason, (slot.as_str(), subject), message))
-                    .with("sxid", *code)
-                    .with("count", newest.seen.count)
-                    .with("line", newest.seen.text.as_str()),
-            );
+            let said = context.candidate(reason, (slot.as_str(), subject), message);
+            let said = said.with("sxid", *code).with("count", newest.seen.count);
+            found.push(said.with("line", newest.seen.text.as_str()));
         }
     }
     found

@@ -153,10 +153,8 @@ pub struct Rails {
     #[serde(rename = "rate_bits_per_second")]
     pub rate: BitsPerSec,
     /// Rate of the fastest, if the rates differ.
-    #[serde(
-        rename = "fastest_bits_per_second",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "fastest_bits_per_second")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fastest: Option<BitsPerSec>,
     /// Number of GPUs of the node.
     pub gpus: Option<u32>,

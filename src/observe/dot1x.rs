@@ -27,8 +27,7 @@ pub struct Dot1xFacts {
 impl Dot1xFacts {
     /// Whether the supplicant is set up to authenticate this port.
     pub fn tries(&self) -> bool {
-        let key_mgmt = self.key_mgmt.as_deref();
-        key_mgmt.is_some_and(|key_mgmt| key_mgmt.contains("802.1X"))
+        (self.key_mgmt.as_deref()).is_some_and(|key_mgmt| key_mgmt.contains("802.1X"))
     }
 
     /// Whether its last attempt failed. Refused and not answered for 60 s look alike but for

@@ -64,8 +64,8 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
 fn worth(seen: &SeenFabric) -> (bool, bool, Millis) {
     let device = &seen.device;
     let is_whole = device.function.is_whole() && device.smi_parent.is_none();
-    let near = |distance: &Distance| matches!(distance, Distance::Pix | Distance::Pxb);
-    (is_whole, seen.distances.values().any(near), seen.last_seen)
+    let is_near = seen.distances.values().any(|distance| distance.is_near());
+    (is_whole, is_near, seen.last_seen)
 }
 
 /// What to keep over a restart. Moments that move with every read are rounded, so that a node where

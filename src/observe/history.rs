@@ -384,9 +384,8 @@ impl History {
                 seen.missed = seen.missed.saturating_add(1);
                 seen.gone_since.get_or_insert(pci.at);
             }
-            for gpu in &pci.value.gpus {
-                self.gpus.insert(gpu.to_string(), SeenGpu::default());
-            }
+            let there = pci.value.gpus.iter().map(ToString::to_string);
+            self.gpus.extend(there.map(|gpu| (gpu, SeenGpu::default())));
             let room = MAX_DEVICES.saturating_sub(self.bare.len());
             self.bare.extend(pci.value.bare.keys().take(room).cloned());
             for (address, function) in &pci.value.functions {

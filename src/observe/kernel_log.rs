@@ -252,8 +252,7 @@ impl KernelLog {
         let ends = |note: &Note| note.is_grave() && *note != Note::CommandsStalled;
         let has_failed = device.notes.keys().any(ends);
         if note == Note::LinkUp && has_failed && event.text.starts_with("bnxt_en ") {
-            let recovered = device.notes.entry(Note::Recovered).or_default();
-            recovered.push(when, &event.text);
+            (device.notes.entry(Note::Recovered).or_default()).push(when, &event.text);
         }
         if matches!(
             note,
@@ -272,8 +271,7 @@ impl KernelLog {
         let weight = |note: &Note| (note.is_grave(), !note.is_benign());
         let worst = |of: &DeviceLog| of.notes.keys().map(weight).max();
         let last = |of: &DeviceLog| of.notes.values().map(|seen| seen.last).max();
-        let devices = self.devices.iter();
-        let first = devices.min_by_key(|(_, device)| (worst(device), last(device)));
+        let first = (self.devices.iter()).min_by_key(|(_, device)| (worst(device), last(device)));
         let less = first.filter(|(_, device)| worst(device) <= Some(weight(&note)));
         if let Some(address) = less.map(|(address, _)| address.clone()) {
             self.devices.remove(&address);

@@ -11,7 +11,6 @@ pub mod history;
 mod kernel;
 pub mod kernel_log;
 mod lldp;
-mod machine;
 pub mod nccl;
 mod netdev;
 mod node_resources;
@@ -41,12 +40,11 @@ pub use kernel::{
     KernelEvent, KernelEventKind, Note, NvLink, RecoveryAction, Severity, Sxid, Xid, XidDetail,
 };
 pub use lldp::{Advertisement, Neighbor};
-pub use machine::MachineFacts;
 pub use netdev::{DcbFacts, EthtoolFacts, Ipv4Facts, NetdevFacts, OvsRoute, Trust, priority_bit};
 pub use node_resources::{NodeResources, Offered, is_shared_by_name, is_whole_gpus};
 pub use pci::{
-    AER_SEVERITIES, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink,
-    SLINGSHOT, SriovFacts, gives_away,
+    AER_SEVERITIES, BareNic, DATA_DIRECT, Distance, MAX_VFS, MachineFacts, PciFacts, PciFunction,
+    PcieLink, SLINGSHOT, SriovFacts, gives_away,
 };
 pub use pod::{
     ContainerKey, ContainerState, PodContainer, PodFacts, PodJob, is_gpu_resource,

@@ -1,6 +1,6 @@
 //! PCI functions that matter: GPUs, NICs and the bridges between.
 
-use super::{machine::MachineFacts, reading::Reading};
+use super::reading::Reading;
 use crate::settings_macro::words;
 use crate::units::Bdf;
 use serde::Serialize;
@@ -45,6 +45,18 @@ impl PciFacts {
         let function = |gpu: &Bdf| self.functions.get(&gpu.to_string());
         (self.gpus.iter()).filter_map(move |gpu| Some((gpu, function(gpu)?)))
     }
+}
+
+/// What the firmware calls the machine, by DMI (`/sys/class/dmi/id`); none where the machine has none
+/// (most of arm64's device trees) or it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MachineFacts {
+    /// `sys_vendor`: `Amazon EC2`, `Microsoft Corporation`, `Google`, `NVIDIA` …
+    pub vendor: Option<String>,
+    /// `product_name`: on EC2 the instance type, on DGX the model.
+    pub product: Option<String>,
+    /// `chassis_asset_tag`: by it Azure and OCI are known.
+    pub asset_tag: Option<String>,
 }
 
 /// SR-IOV of one physical network function (`sriov_totalvfs`, `sriov_numvfs`, `virtfnN`).
@@ -164,5 +176,12 @@ words! {
         Phb = "PHB",
         /// The path crosses NUMA nodes.
         Sys = "SYS",
+    }
+}
+
+impl Distance {
+    /// Whether it is within one root port.
+    pub fn is_near(self) -> bool {
+        matches!(self, Distance::Pix | Distance::Pxb)
     }
 }

@@ -1,8 +1,7 @@
 //! How long a verdict must stand before the node's taint follows it.
 
 use super::State;
-use crate::check::debounce::is_about;
-use crate::check::{Finding, PASSES_WITHIN, Status, Weight};
+use crate::check::{Finding, PASSES_WITHIN, Status, Weight, debounce::is_about};
 use crate::units::Millis;
 use serde::Serialize;
 use std::collections::VecDeque;

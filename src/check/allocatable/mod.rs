@@ -11,7 +11,6 @@ mod vfs;
 use super::device_missing::without_driver::guessed_rails;
 use super::expected::{Attribute, Sources};
 use super::profile::{Certainty, Fabric, Provider};
-use super::roles::pcie_affinity::is_near;
 use super::{Basis, Candidate, Context, PortView, Reason, Status, Weight};
 use crate::observe::{Distance, NodeResources, PciFacts, is_gpu_resource, is_rdma_resource};
 pub use resources::{Present, is_for_rdma, present};
@@ -117,7 +116,7 @@ fn is_far_from_gpus(pci: &PciFacts, port: &PortView<'_>) -> bool {
 }
 
 fn are_far(gpus: &BTreeMap<String, Distance>) -> bool {
-    !gpus.is_empty() && !gpus.values().any(|gpu| is_near(*gpu))
+    !gpus.is_empty() && !gpus.values().any(|gpu| gpu.is_near())
 }
 
 /// No RDMA resource at all.

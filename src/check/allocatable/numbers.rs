@@ -2,8 +2,7 @@
 
 use super::resources::{Present, is_for_rdma, present};
 use super::{Candidate, Context, say};
-use crate::check::profile::Shape;
-use crate::check::{Reason, Weight};
+use crate::check::{Reason, Weight, profile::Shape};
 use crate::observe::{Offered, is_gpu_resource, is_whole_gpus};
 
 const FEWER: Reason = "ResourceFewerThanDevices";

@@ -76,7 +76,6 @@ pub fn is_for_rdma(name: &str) -> bool {
 
 /// GPUs that pods could have: those that are not handed to virtual machines.
 pub(super) fn gpus(pci: &PciFacts) -> u64 {
-    let all = pci.gpu_functions();
-    let given_away = all.filter(|(_, gpu)| gives_away(gpu.driver.as_deref()));
+    let given_away = (pci.gpu_functions()).filter(|(_, gpu)| gives_away(gpu.driver.as_deref()));
     (pci.gpus.len() - given_away.count()) as u64
 }

@@ -22,11 +22,11 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Opt
     let functions = (pci.sriov.iter())
         .filter(|(address, _)| rails.contains(*address))
         .flat_map(|(_, facts)| &facts.functions);
-    let (mut all, mut without) = (0u64, 0u64);
-    for (_, driver) in functions {
-        all += 1;
-        without += u64::from(gives_away(driver.as_deref()));
-    }
+    let given: Vec<bool> = functions
+        .map(|(_, driver)| gives_away(driver.as_deref()))
+        .collect();
+    let without = given.iter().filter(|given| **given).count() as u64;
+    let all = given.len() as u64;
     if without == 0 {
         return None;
     }

@@ -89,7 +89,7 @@ impl LogFacts {
     }
 }
 
-/// Notes and remedies.
+/// Notes on a run, and what to do about it, one sentence each.
 type Advice = (Vec<String>, Vec<String>);
 
 /// Those for a run below line rate.

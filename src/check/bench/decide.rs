@@ -1,9 +1,8 @@
 //! Chooses verdict, reason, words and remedies.
 
 use super::causes::{self, LogFacts};
-use super::topology::Topology;
 use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
-use super::{FALL, LARGE, LINE_RATE, SpeedLimit, TOLERANCE};
+use super::{FALL, LARGE, LINE_RATE, SpeedLimit, TOLERANCE, topology::Topology};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
 use crate::units::count;
@@ -245,10 +244,10 @@ impl Case<'_> {
         let least = best / limit.ceiling;
         if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring && least < LINE_RATE {
             let reduces = self.measured.collective == Some(Collective::AllReduce);
+            let sharp =
+                "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)";
             let how = match self.facts.in_network && reduces {
-                true => {
-                    "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
-                }
+                true => sharp,
                 false => "algorithms that know nodes (Tree, NVLSTree, PAT)",
             };
             let percent = 100.0 * least;

@@ -2,11 +2,10 @@
 //! that are off the bus and dead by theirs.
 
 use super::without_driver::guessed_rails;
-use crate::check::expected::is_driven;
 use crate::check::nic_kernel::failure;
 use crate::check::profile::Profile;
 use crate::check::xid_codes::{Disposition, Overrides, xid_ruling};
-use crate::check::{Candidate, Context, ReasonDoc, driver_reload};
+use crate::check::{Candidate, Context, ReasonDoc, driver_reload, expected::is_driven};
 use crate::observe::kernel_log::{Seen, XidLog};
 use crate::observe::{Note, PciFacts, Reading, gives_away};
 use crate::units::{Bdf, DeviceKey};

@@ -3,7 +3,7 @@
 
 use crate::check::nic_kernel::{failure_at, start_failure_at};
 use crate::check::profile::Profile;
-use crate::check::roles::pcie_affinity::{is_near, least};
+use crate::check::roles::pcie_affinity::least;
 use crate::check::{Action, Candidate, Context, Reason, ReasonDoc, Status, Weight};
 use crate::observe::{BareNic, Distance, PciFacts, Reading, gives_away};
 use crate::units::DeviceKey;
@@ -45,7 +45,9 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
     if expected.is_some_and(|expected| rails >= expected as usize) {
         return Vec::new();
     }
-    let (models, served, best) = (models(context), served(context, pci), nearest(pci));
+    let models = (context.rails()).filter_map(|rail| rail.device.pci_id.as_deref());
+    let models: BTreeSet<&str> = models.collect();
+    let (served, best) = (served(context, pci), nearest(pci));
     let known = |address: &String| {
         let key = DeviceKey(address.clone());
         context.history.devices.contains_key(&key)
@@ -153,24 +155,17 @@ fn guess<'a>(
     }
 }
 
-/// Models of the rails.
-fn models<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
-    let models = (context.rails()).filter_map(|rail| rail.device.pci_id.as_deref());
-    models.collect()
-}
-
 /// GPUs with a rail next to them.
 fn served<'a>(context: &Context<'a>, pci: &'a PciFacts) -> BTreeSet<&'a str> {
     let distances = (context.rails()).filter_map(|rail| pci.distances.get(&rail.address()?));
-    let near = (distances.flatten()).filter(|(_, distance)| is_near(**distance));
+    let near = (distances.flatten()).filter(|(_, distance)| distance.is_near());
     near.map(|(gpu, _)| gpu.as_str()).collect()
 }
 
 /// Distance of the nearest NIC of any sort to each GPU that has one below its root port.
 fn nearest(pci: &PciFacts) -> BTreeMap<&str, Distance> {
-    let of_rdma = pci.distances.values();
-    let all = of_rdma.chain(pci.bare.values().map(|nic| &nic.distances));
+    let all = (pci.distances.values()).chain(pci.bare.values().map(|nic| &nic.distances));
     let mut best = least(all.flatten());
-    best.retain(|_, distance| is_near(*distance));
+    best.retain(|_, distance| distance.is_near());
     best
 }

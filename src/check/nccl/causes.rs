@@ -3,8 +3,7 @@
 use super::network::{Fallback, all_by_nvlink};
 use super::{span::Job, verdict::NcclVerdict};
 use crate::data_files::{embedded, line_of};
-use crate::observe::nccl::process::Process;
-use crate::observe::nccl::{Failure, NcclLog, Net};
+use crate::observe::nccl::{Failure, NcclLog, Net, Process};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -46,9 +45,7 @@ pub(super) fn causes(job: &Job<'_>, judged: &NcclVerdict) -> Vec<Cause> {
     if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
         causes.push(Failure::PluginInit);
     }
-    if any(|p| p.ofi_tcp) {
-        causes.push(Failure::OfiTcp);
-    }
+    causes.extend(any(|p| p.ofi_tcp).then_some(Failure::OfiTcp));
     let by_tcp = matches!(judged.tcp_fallback, Fallback::Yes | Fallback::Configured);
     if by_tcp && causes.is_empty() && !seen(&Failure::Ifname) {
         causes.push(match any(|p| p.ib_none) {
@@ -58,17 +55,14 @@ pub(super) fn causes(job: &Job<'_>, judged: &NcclVerdict) -> Vec<Cause> {
             false => Failure::IbNotTried,
         });
     }
-    if tcp && multi && on_inner_interface(log) {
-        causes.push(Failure::WrongInterface);
-    }
+    let wrong_interface = tcp && multi && on_inner_interface(log);
+    causes.extend(wrong_interface.then_some(Failure::WrongInterface));
     causes.extend(ORDER.others.iter().filter(|other| seen(other)));
     let verbs = log.nets().iter().any(|(net, _)| *net == Net::Ib);
-    if judged.gdrdma == Some(false) && (verbs || any(|p| p.net() == Some(Net::Ib))) {
-        causes.push(Failure::GdrDisabled);
-    }
-    if judged.init_hangs_since.is_some() {
-        causes.push(Failure::InitHang);
-    }
+    let of_verbs = verbs || any(|p| p.net() == Some(Net::Ib));
+    let gdr_off = judged.gdrdma == Some(false) && of_verbs;
+    causes.extend(gdr_off.then_some(Failure::GdrDisabled));
+    causes.extend(judged.init_hangs_since.map(|_| Failure::InitHang));
     causes
 }
 

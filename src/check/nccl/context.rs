@@ -25,8 +25,7 @@ impl<'a> JobContext<'a> {
 
     /// Whether the manifest sets `NCCL_NET=Socket`.
     pub(super) fn wants_sockets(&self) -> bool {
-        let net = self.variable("NCCL_NET");
-        net.is_some_and(|net| net.eq_ignore_ascii_case("socket"))
+        (self.variable("NCCL_NET")).is_some_and(|net| net.eq_ignore_ascii_case("socket"))
     }
 
     /// Whether the manifest sets `NCCL_IB_DISABLE`.

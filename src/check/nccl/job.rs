@@ -1,9 +1,7 @@
 //! How far a job's init has come.
 
-use super::context::JobContext;
-use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::group::Group;
-use crate::observe::nccl::process::Stage;
+use super::JobContext;
+use crate::observe::nccl::{Group, NcclLog, Stage};
 
 /// An init that takes too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

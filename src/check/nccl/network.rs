@@ -3,11 +3,9 @@
 use super::causes;
 use super::span::Job;
 use crate::data_files::line_of;
-use crate::observe::nccl::channel_counts::ChannelCounts;
-use crate::observe::nccl::event::{Link, Transport};
-use crate::observe::nccl::group::{Group, GroupKey};
-use crate::observe::nccl::process::Process;
-use crate::observe::nccl::{Failure, NcclLog, Net};
+use crate::observe::nccl::{
+    ChannelCounts, Failure, Group, GroupKey, Link, NcclLog, Net, Process, Transport,
+};
 use crate::settings_macro::words;
 use std::collections::BTreeSet;
 
@@ -224,8 +222,7 @@ pub(super) fn all_by_nvlink(job: &Job<'_>) -> Option<bool> {
     let all = wide.iter().all(|of| whole(of) == Some(true));
     // `ncclTopoCheckP2p` in src/graph/paths.cc.
     let is_set = |name: &str, values: &[&str]| {
-        let value = log.env.get(name);
-        value.is_some_and(|value| values.contains(&value.as_str()))
+        (log.env.get(name)).is_some_and(|value| values.contains(&value.as_str()))
     };
     let no_p2p = is_set("NCCL_P2P_DISABLE", &["1"]) || is_set("NCCL_P2P_LEVEL", &["LOC", "0"]);
     (all && !no_p2p && !widest.1.split && !log.folded).then_some(true)

@@ -1,9 +1,7 @@
 //! Whether a job spans nodes.
 
-use super::context::JobContext;
-use crate::observe::nccl::channel_counts::HostPid;
-use crate::observe::nccl::group::{Group, GroupKey};
-use crate::observe::nccl::{Failure, NcclLog};
+use super::JobContext;
+use crate::observe::nccl::{Failure, Group, GroupKey, HostPid, NcclLog};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

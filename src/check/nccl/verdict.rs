@@ -4,10 +4,9 @@ use super::causes;
 use super::job::{Hang, complete};
 use super::network::{Fallback, Network, Used};
 use super::span::Job;
-use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
 use crate::observe::nccl::process::Process;
-use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net};
+use crate::observe::nccl::{EvidenceLine, Failure, NcclLog, Net, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -195,23 +194,19 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     if !log.is_nccl() && log.test_ranks.is_empty() && log.failures.is_empty() {
         return "no NCCL lines found; NCCL logs with NCCL_DEBUG=INFO".into();
     }
+    let by_libfabric = "libfabric moves data between nodes by TCP, and nothing asks for that";
+    let silent = "data between nodes goes by TCP, and nothing asks for that: a silent fallback";
+    let by_nvlink = "TCP is chosen; NVLink between nodes may carry the data instead";
+    let within = "TCP is chosen, which is normal within a node; the log does not show whether the job spans nodes";
+    let mixed = "the log shows TCP and another network, and not which one serves the job";
+    let is_wide = verdict.multi_node == Some(true);
     let what = match (verdict.tcp_fallback, verdict.network) {
-        (Fallback::Yes, Network::Ofi) => {
-            "libfabric moves data between nodes by TCP, and nothing asks for that"
-        }
-        (Fallback::Yes, _) => {
-            "data between nodes goes by TCP, and nothing asks for that: a silent fallback"
-        }
+        (Fallback::Yes, Network::Ofi) => by_libfabric,
+        (Fallback::Yes, _) => silent,
         (Fallback::Configured, _) => "TCP between nodes, as a setting asks",
-        (Fallback::Unknown, Network::Socket) if verdict.multi_node == Some(true) => {
-            "TCP is chosen; NVLink between nodes may carry the data instead"
-        }
-        (Fallback::Unknown, Network::Socket) => {
-            "TCP is chosen, which is normal within a node; the log does not show whether the job spans nodes"
-        }
-        (Fallback::Unknown, _) if both(log) => {
-            "the log shows TCP and another network, and not which one serves the job"
-        }
+        (Fallback::Unknown, Network::Socket) if is_wide => by_nvlink,
+        (Fallback::Unknown, Network::Socket) => within,
+        (Fallback::Unknown, _) if both(log) => mixed,
         (Fallback::Unknown, _) => "the log does not show which network is used",
         (Fallback::No, Network::None) => "the job stays in one node: no network is needed",
         (Fallback::No, Network::Unknown) => "a network other than TCP is used",

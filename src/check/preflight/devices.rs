@@ -132,6 +132,10 @@ fn missing(context: &PodView<'_>, reason: &'static str, what: &str) -> Item {
     }
 }
 
+const NOT_CONFIGURED: &str =
+    "the link is up and no subnet manager has configured the port: check the subnet manager";
+const NO_LINK: &str = "the link is down: `selvage check` on the node says why (cable, switch port, disabled interface); or use another node";
+
 /// Judges the states of the ports.
 pub(super) fn rdma_ports(context: &PodView<'_>) -> Checked {
     let ports = context.ports();
@@ -144,12 +148,8 @@ pub(super) fn rdma_ports(context: &PodView<'_>) -> Checked {
         (readable.into_iter()).partition(|(_, port)| port.is_active());
     let is_init = |(_, port): &PodPort<'_>| port.state == Reading::Value(PortState::Init);
     let remedy = match ports.iter().any(is_init) {
-        true => {
-            "the link is up and no subnet manager has configured the port: check the subnet manager"
-        }
-        false => {
-            "the link is down: `selvage check` on the node says why (cable, switch port, disabled interface); or use another node"
-        }
+        true => NOT_CONFIGURED,
+        false => NO_LINK,
     };
     let (all, down_names) = (ports.len(), port_names(&down));
     let item = if active.is_empty() && unread.is_empty() {

@@ -19,6 +19,9 @@ pub(crate) fn slot_asked(environment: &Environment) -> Option<u32> {
     u32::try_from(parse_number(environment.nccl("NCCL_IB_GID_INDEX")?.value)?).ok()
 }
 
+const ANOTHER_INDEX: &str = "NCCL_IB_GID_INDEX: unset it (NCCL 2.21 and later choose), or use the index that `show_gids` shows as v2 with this interface's address";
+const AN_ADDRESS: &str = "give the RDMA interface an IP address in this pod (the `ipam` of its network attachment); NCCL before 2.21 needs NCCL_IB_GID_INDEX";
+
 /// Judges the GID of every RoCE port that NCCL uses, and reports the worst.
 pub(super) fn gid_index(context: &PodView<'_>) -> Checked {
     let setting = context.nccl("NCCL_IB_GID_INDEX");
@@ -55,12 +58,8 @@ pub(super) fn gid_index(context: &PodView<'_>) -> Checked {
     let remedy = match slot {
         _ if worst.status <= ItemStatus::Unknown => "",
         _ if !worst.remedy.is_empty() => &worst.remedy,
-        Some(_) => {
-            "NCCL_IB_GID_INDEX: unset it (NCCL 2.21 and later choose), or use the index that `show_gids` shows as v2 with this interface's address"
-        }
-        None => {
-            "give the RDMA interface an IP address in this pod (the `ipam` of its network attachment); NCCL before 2.21 needs NCCL_IB_GID_INDEX"
-        }
+        Some(_) => ANOTHER_INDEX,
+        None => AN_ADDRESS,
     };
     let message = format!("{lead}; {name}: {}{likewise}", worst.message);
     Ok(Item::new(worst.status, worst.reason, message)
@@ -91,8 +90,7 @@ fn in_slot(context: &PodView<'_>, port: &SeenPort, slot: u32) -> Checked {
 /// Judges the GID that NCCL would choose.
 fn chosen(context: &PodView<'_>, port: &SeenPort) -> Checked {
     let table = table(port)?;
-    let family = context.nccl("NCCL_IB_ADDR_FAMILY");
-    let v6 = family.is_some_and(|family| family.value == "AF_INET6");
+    let v6 = (context.nccl("NCCL_IB_ADDR_FAMILY")).is_some_and(|family| family.value == "AF_INET6");
     let range = context.nccl(RANGE);
     let network = range.and_then(|range| network(range.value, v6));
     let version = context.nccl_number(VERSION).unwrap_or(2);

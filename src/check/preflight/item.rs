@@ -108,8 +108,7 @@ static REASONS: LazyLock<BTreeMap<&str, BTreeMap<&str, &str>>> =
 
 /// Every item with each reason that it can have.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let items = REASONS.iter();
-    items.flat_map(|(item, of)| of.keys().map(move |reason| (*item, *reason)))
+    (REASONS.iter()).flat_map(|(item, of)| of.keys().map(move |reason| (*item, *reason)))
 }
 
 /// Whether an item can have a reason.

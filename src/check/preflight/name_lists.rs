@@ -1,9 +1,8 @@
 //! Lists of interfaces and devices that Gloo, UCX and Open MPI read: whether their names exist.
 
-use super::devices::request;
 use super::interfaces::{interfaces, is_local};
 use super::job::Set;
-use super::{Checked, Item, PodFabric, PodView, any_of, list, port_names};
+use super::{Checked, Item, PodFabric, PodView, any_of, devices::request, list, port_names};
 use crate::observe::Interface;
 use ipnet::IpNet;
 
@@ -14,8 +13,7 @@ const OPEN_MPI: &str =
 /// Those of the variables that are set, or the item that says that none is.
 fn set<'a>(context: &PodView<'a>, names: &'static str, unset: &str) -> Result<Vec<Set<'a>>, Item> {
     let environment = &context.facts.environment;
-    let names = names.split_whitespace();
-    let set = names.filter_map(|name| Some((name, environment.get(name)?)));
+    let set = (names.split_whitespace()).filter_map(|name| Some((name, environment.get(name)?)));
     let set: Vec<_> = set.collect();
     Item::skipped(unset).when(set.is_empty())?;
     Ok(set)

@@ -84,18 +84,16 @@ fn needed_by(fabric: PodFabric) -> Option<&'static str> {
     }
 }
 
+const GET_EFAS: &str = "put aws-ofi-nccl and libfabric into the image, or mount them (`volumes`, /opt/amazon), and add the directory to LD_LIBRARY_PATH; or NCCL_NET_PLUGIN: the library's full path";
+const GET_GOOGLES: &str = "mount the node's plugin (`volumes: hostPath: /home/kubernetes/bin/nvidia/lib64` at /usr/local/nvidia/lib64) and add it to LD_LIBRARY_PATH";
+const GET_ANOTHER: &str = "NCCL_NET_PLUGIN: unset it for NCCL's own transport; or put the library where LD_LIBRARY_PATH points, or give its full path";
+
 /// How the plugin gets into the container.
 fn remedy(fabric: PodFabric) -> &'static str {
     match fabric {
-        PodFabric::Efa => {
-            "put aws-ofi-nccl and libfabric into the image, or mount them (`volumes`, /opt/amazon), and add the directory to LD_LIBRARY_PATH; or NCCL_NET_PLUGIN: the library's full path"
-        }
-        PodFabric::TcpRails => {
-            "mount the node's plugin (`volumes: hostPath: /home/kubernetes/bin/nvidia/lib64` at /usr/local/nvidia/lib64) and add it to LD_LIBRARY_PATH"
-        }
-        _ => {
-            "NCCL_NET_PLUGIN: unset it for NCCL's own transport; or put the library where LD_LIBRARY_PATH points, or give its full path"
-        }
+        PodFabric::Efa => GET_EFAS,
+        PodFabric::TcpRails => GET_GOOGLES,
+        _ => GET_ANOTHER,
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::kind::{NicKind, kinds};
 use super::{Open, Role, RolePort, decide};
-use crate::observe::remembered::RATE;
-use crate::observe::{Function, History, LinkLayer};
+use crate::observe::{Function, History, LinkLayer, remembered::RATE};
 use crate::units::{BitsPerSec, PortKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +28,9 @@ pub(super) fn by_bandwidth(open: &mut Open<'_>, virtual_machine: bool) {
     let fastest = kinds.iter().filter_map(|(_, _, rate)| *rate).max();
     let best = kinds.iter().max_by_key(|(kind, count, rate)| {
         let assumed = rate.or(fastest).map_or(1, |rate| rate.0);
-        (
-            assumed.saturating_mul(*count),
-            kind.link_layer != Some(LinkLayer::Ethernet),
-            rate.is_some(),
-            Reverse(kind),
-        )
+        let total = assumed.saturating_mul(*count);
+        let is_ethernet = kind.link_layer == Some(LinkLayer::Ethernet);
+        (total, !is_ethernet, rate.is_some(), Reverse(kind))
     });
     let Some((best, count, rate)) = best else {
         return;

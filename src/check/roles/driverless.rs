@@ -1,7 +1,7 @@
 //! NICs that have no RDMA device, and still hold the fabric's place: with the driver of all rails
 //! gone, a storage NIC is not the fabric.
 
-use super::{RolePort, pcie_affinity::is_near};
+use super::RolePort;
 use crate::observe::{BareNic, LinkLayer, PciFacts, gives_away};
 
 /// Those that are rails rather than plain network cards: InfiniBand and Slingshot ones, such as have no
@@ -18,7 +18,7 @@ pub(super) fn in_a_rails_place(pci: Option<&PciFacts>) -> Vec<&BareNic> {
 /// Whether they are the fabric where no port is near a GPU: they are near one, or of Slingshot, or the
 /// only InfiniBand there is.
 pub(super) fn hold_the_fabric(bare: &[&BareNic], ports: &[RolePort<'_>], guest: bool) -> bool {
-    let near = |nic: &BareNic| nic.distances.values().any(|distance| is_near(*distance));
+    let near = |nic: &BareNic| nic.distances.values().any(|distance| distance.is_near());
     let is_ethernet = |port: &RolePort<'_>| port.layer == LinkLayer::Ethernet;
     let only_ethernet = ports.iter().all(is_ethernet);
     let ours = |nic: &BareNic| nic.is_infiniband() && !gives_away(nic.driver.as_deref());

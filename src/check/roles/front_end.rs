@@ -1,7 +1,6 @@
 //! The NIC by which the node is reached, and its card: no rails.
 
-use super::pcie_affinity::{is_near, most_common};
-use super::{Open, Role, RolePort, Roles, decide};
+use super::{Open, Role, RolePort, Roles, decide, pcie_affinity::most_common};
 use crate::observe::{Function, LinkLayer, PciFacts};
 use crate::units::PortKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +64,7 @@ impl<'a> Routes<'a> {
     }
 
     fn near_a_gpu(&self, port: &RolePort<'_>) -> bool {
-        !self.virtual_machine && port.seen.distances.values().any(|d| is_near(*d))
+        !self.virtual_machine && port.seen.distances.values().any(|d| d.is_near())
     }
 
     /// Leaves out the ports that may carry the route of a virtual switch: missing a fabric is
@@ -114,7 +113,7 @@ const MAJORITY: usize = 3;
 /// network gave a route (DHCP), however many others have one. A route by a bond or VLAN is meant.
 fn is_like_the_rails(port: &RolePort<'_>, ports: &[RolePort<'_>]) -> bool {
     let near =
-        |of: &RolePort<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| is_near(*d));
+        |of: &RolePort<'_>, gpu: &str| of.seen.distances.get(gpu).is_some_and(|d| d.is_near());
     let is_like =
         |of: &&RolePort<'_>| of.make() == port.make() && of.device.function == port.device.function;
     let like: Vec<_> = ports.iter().filter(is_like).collect();

@@ -96,8 +96,7 @@ pub fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
     let told = device.hca_type.as_deref();
     let id = told.and_then(|told| told.strip_prefix("MT")?.parse::<u16>().ok());
     let is = |pci: &str, id: u16| {
-        let hex = pci.strip_prefix("15b3:");
-        hex.and_then(|hex| u16::from_str_radix(hex, 16).ok()) == Some(id)
+        (pci.strip_prefix("15b3:")).and_then(|hex| u16::from_str_radix(hex, 16).ok()) == Some(id)
     };
     match (device.pci_id.as_deref(), id) {
         (Some(pci), Some(id)) if !is(pci, id) => None,

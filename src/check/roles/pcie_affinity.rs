@@ -1,14 +1,14 @@
 //! Rule 3: rails by their nearness to GPUs.
 
 use super::kind::{NicKind, kinds};
-use super::{Role, RolePort, Roles, decide};
+use super::{Open, Role, RolePort, decide};
 use crate::observe::{BareNic, Distance, PciFacts, PciFunction};
 use crate::units::PortKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// GPUs that a port is among the nearest of, within PIX or PXB.
-pub(super) type Near<'p> = BTreeMap<&'p PortKey, BTreeMap<&'p str, Distance>>;
+pub(super) type Near = BTreeMap<PortKey, BTreeMap<String, Distance>>;
 
 /// The least distance to each GPU.
 pub fn least<'p>(
@@ -22,21 +22,17 @@ pub fn least<'p>(
     best
 }
 
-/// Within one root port.
-pub fn is_near(distance: Distance) -> bool {
-    matches!(distance, Distance::Pix | Distance::Pxb)
-}
-
 /// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
 /// keeps its place next to its GPU: what is further off is not the nearest.
-pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Near<'p> {
+pub(super) fn nearest(ports: &[RolePort<'_>], bare: &[&BareNic]) -> Near {
     let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
     let best = least(of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)));
     let mut near = Near::new();
     for port in ports {
         for (gpu, distance) in &port.seen.distances {
-            if is_near(*distance) && best.get(gpu.as_str()) == Some(distance) {
-                near.entry(&port.key).or_default().insert(gpu, *distance);
+            if distance.is_near() && best.get(gpu.as_str()) == Some(distance) {
+                let gpus = near.entry(port.key.clone()).or_default();
+                gpus.insert(gpu.clone(), *distance);
             }
         }
     }
@@ -46,11 +42,11 @@ pub(super) fn nearest<'p>(ports: &'p [RolePort<'_>], bare: &[&'p BareNic]) -> Ne
 /// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
 /// GPU or two is what else is plugged in there, and a slower model than another one that serves as
 /// many is for storage. Where none serves as many, those that serve most are.
-fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near<'_>) -> Vec<NicKind<'a>> {
-    let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&str> {
+fn fabric_kinds<'a>(ports: &[RolePort<'a>], near: &Near) -> Vec<NicKind<'a>> {
+    let served = |of: &dyn Fn(&RolePort<'a>) -> bool| -> BTreeSet<&String> {
         let ports = ports.iter().filter(|port| of(port));
         let gpus = ports.filter_map(|port| near.get(&port.key));
-        gpus.flat_map(|gpus| gpus.keys().copied()).collect()
+        gpus.flat_map(BTreeMap::keys).collect()
     };
     let all = served(&|_| true).len();
     let mut found = kinds(ports);
@@ -81,12 +77,8 @@ pub(super) fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize>
 }
 
 /// Rule 3: ports of NICs that are nearest to a GPU by PCI topology.
-pub(super) fn by_nearness(
-    ports: &[RolePort<'_>],
-    near: &Near<'_>,
-    pci: Option<&PciFacts>,
-    roles: &mut Roles,
-) {
+pub(super) fn by_nearness(open: &mut Open<'_>, near: &Near) {
+    let (ports, pci) = (&open.ports, open.pci);
     let fabric = fabric_kinds(ports, near);
     let of_fabric = |port: &RolePort<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
     let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
@@ -120,7 +112,7 @@ pub(super) fn by_nearness(
                 (Role::Other, why.into())
             }
         };
-        decide(roles, port, role, why);
+        decide(&mut open.roles, port, role, why);
     }
 }
 
@@ -138,15 +130,14 @@ fn like_a_rail_without_gpu(
     if !first {
         return false;
     }
-    let others_near = port.seen.distances.values().any(|of| is_near(*of));
+    let others_near = port.seen.distances.values().any(|of| of.is_near());
     let depth = |port: &RolePort<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
     let alike = |of: &dyn Fn(&RolePort<'_>) -> Option<bool>| {
         let votes: Vec<bool> = rails.iter().filter_map(|rail| of(rail)).collect();
         let for_it = votes.iter().filter(|vote| **vote).count();
         (!votes.is_empty()).then_some(for_it * 2 > votes.len())
     };
-    let own = depth(port);
-    let place = own.and_then(|own| alike(&|rail| Some(depth(rail)? == own)));
+    let place = (depth(port)).and_then(|own| alike(&|rail| Some(depth(rail)? == own)));
     let board =
         alike(&|rail| Some(rail.device.board_id.as_ref()? == port.device.board_id.as_ref()?));
     let known = [place, board].into_iter().flatten().count();

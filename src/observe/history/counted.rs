@@ -117,8 +117,7 @@ pub(super) fn recent_falls(track: &Track) -> u64 {
 fn fallen(tracks: &BTreeMap<String, Track>, counts: &Counts) -> usize {
     let falls = |(name, reading): &(&String, &Reading<u64>)| {
         let track = tracks.get(*name);
-        let value = reading.value();
-        value.is_some_and(|value| track.is_some_and(|track| track.falls(*value)))
+        (reading.value()).is_some_and(|value| track.is_some_and(|track| track.falls(*value)))
     };
     counts.iter().filter(falls).count()
 }

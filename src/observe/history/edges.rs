@@ -1,8 +1,7 @@
 //! Link edges: as polls see them, and as the kernel counts those that polls missed.
 
 use super::{History, PortHistory, port_of};
-use crate::observe::rdma;
-use crate::observe::{LinkLayer, PortState, Reading, Snapshot, Window};
+use crate::observe::{LinkLayer, PortState, Reading, Snapshot, Window, rdma};
 use crate::units::{BitsPerSec, Millis, PortKey};
 
 /// Link edges kept a port; older ones are merged into the oldest.

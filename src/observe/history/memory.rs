@@ -1,9 +1,7 @@
 //! What a history keeps over a restart of the agent.
 
 use super::{DeviceHistory, History, PortHistory, SeenGpu, Tracks, counted::tracks_to_keep};
-use crate::observe::kernel_log::KernelLog;
-use crate::observe::remembered::Remembered;
-use crate::observe::{PortState, SeenFabric, Track};
+use crate::observe::{PortState, SeenFabric, Track, kernel_log::KernelLog, remembered::Remembered};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,9 +138,8 @@ impl History {
             };
             history.devices.insert(key, device);
         }
-        for gpu in memory.gpus {
-            history.gpus.insert(gpu, SeenGpu::default());
-        }
+        let gpus = memory.gpus.into_iter();
+        history.gpus = gpus.map(|gpu| (gpu, SeenGpu::default())).collect();
         history
     }
 

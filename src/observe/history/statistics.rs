@@ -7,8 +7,7 @@ impl History {
     /// Interfaces that pods have: each is closed and opened on its way, which is not the link's doing.
     fn in_pods(&self, snapshot: &Snapshot) -> Vec<String> {
         let absent = |facts: &NetdevFacts| facts.carrier_changes == Reading::Absent;
-        let netdevs = snapshot.netdevs.iter();
-        let absent = netdevs.filter(|(_, facts)| absent(&facts.value));
+        let absent = (snapshot.netdevs.iter()).filter(|(_, facts)| absent(&facts.value));
         let gone = ports_of(snapshot);
         let gone = gone.filter(|(device, port)| device.is_gvnic() && port.netdev.is_none());
         let of_gvnics = gone.filter_map(|(device, port)| {

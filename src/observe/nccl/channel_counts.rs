@@ -117,9 +117,7 @@ impl ChannelCounts {
     fn device(&mut self, rank: u32, device: u64) {
         match self.devices.get(&rank) {
             Some(known) => self.moved |= *known != device,
-            None if self.devices.len() < self.most() => {
-                self.devices.insert(rank, device);
-            }
+            None if self.devices.len() < self.most() => self.devices.extend([(rank, device)]),
             None => {}
         }
     }
@@ -155,9 +153,7 @@ impl ChannelCounts {
     pub fn place(&mut self, rank: u32, place: HostPid) {
         match self.places.get(&rank) {
             Some(known) => self.mixed |= *known != place,
-            None if self.places.len() < self.most() => {
-                self.places.insert(rank, place);
-            }
+            None if self.places.len() < self.most() => self.places.extend([(rank, place)]),
             None => self.more = true,
         }
     }

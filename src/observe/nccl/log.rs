@@ -8,11 +8,8 @@ mod process_hints;
 
 pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits};
 
-use super::channel_counts::{ChannelCounts, HostPid};
-use super::event::{Comm, Connection, Event, InitSeconds, Link, Net, Phase, Record, Time};
-use super::failure::Failure;
-use super::group::{Group, GroupKey};
-use super::process::Process;
+use super::event::{Comm, Connection, InitSeconds, Phase, Time};
+use super::{ChannelCounts, Event, Failure, Group, GroupKey, HostPid, Link, Net, Process, Record};
 use crate::units::start;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,9 +191,7 @@ impl NcclLog {
                 self.addressed(place, list, begins);
             }
             Event::IbDevices(list) => self.devices(list),
-            Event::IbQueuePair(link) => {
-                self.link_kinds.insert(link);
-            }
+            Event::IbQueuePair(link) => self.link_kinds.extend([link]),
             Event::IbDevice(name) => self.roce_hint |= name.starts_with("roce"),
             Event::IbNone => self.failure(Failure::NoDevice, text, number),
             Event::Connection(connection) => self.connection(&connection, record, place),

@@ -8,6 +8,9 @@ pub mod group;
 pub mod log;
 pub mod process;
 
-pub use event::{Event, Level, LinePrefix, Net, Record, Transport};
+pub use channel_counts::{ChannelCounts, HostPid};
+pub use event::{Event, Level, LinePrefix, Link, Net, Record, Transport};
 pub use failure::Failure;
-pub use log::{EvidenceLine, NcclLog};
+pub use group::{Group, GroupKey};
+pub use log::{DeviceErrors, EvidenceKind, EvidenceLine, NcclLog};
+pub use process::{Process, Stage};

@@ -79,8 +79,9 @@ impl NcclLog {
         let Some(seat) = own.copied() else { return };
         from.seats.remove(&rank);
         let nodes = from.nodes;
-        let emptied = from.seats.is_empty();
-        let from = emptied.then(|| self.groups.remove(&nameless)).flatten();
+        let from = (from.seats.is_empty())
+            .then(|| self.groups.remove(&nameless))
+            .flatten();
         let into = self.groups.entry(key).or_default();
         into.nodes = into.nodes.max(nodes);
         if let Some(from) = from {

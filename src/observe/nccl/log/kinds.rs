@@ -1,7 +1,6 @@
 //! Limits of what is kept of a log, and the kinds of its evidence.
 
-use crate::observe::nccl::event::{Event, Net, Transport};
-use crate::observe::nccl::failure::Failure;
+use crate::observe::nccl::{Event, Failure, Net, Transport};
 use serde::{Deserialize, Serialize};
 
 /// How much is kept of one log.

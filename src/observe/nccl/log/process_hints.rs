@@ -90,8 +90,7 @@ impl NcclLog {
                 "NCCL_IB_DISABLE"
             }
         };
-        let known = self.env.entry(name.to_string());
-        known.or_insert_with(|| start(value, 128).into());
+        (self.env.entry(name.to_string())).or_insert_with(|| start(value, 128).into());
         self.show(EvidenceKind::Env(name), text, number);
     }
 
