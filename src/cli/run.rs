@@ -178,8 +178,15 @@ fn capture_command(config: &Config, dir: &Path) -> Exit {
     let captured = capture::capture(&host, dir, config.clone(), asked.unwrap_or_default());
     let summary = on_runtime(captured).map_err(fail)?.map_err(fail)?;
     summary.troubles.iter().for_each(complain);
+    let left_out = match summary.left_out {
+        0 => String::new(),
+        left_out => format!(", {left_out} left out for size"),
+    };
     print(&format!(
-        "{summary}\nIt contains the host's name, kernel command line, addresses and kernel log: review it before you share it.\n"
+        "{} files ({} bytes), {} links, {} paths that answered with an error{left_out}\n\
+         It contains the host's name, kernel command line, addresses and kernel log: review it before \
+         you share it.\n",
+        summary.files, summary.bytes, summary.links, summary.errnos
     ))
 }
 
