@@ -399,7 +399,8 @@ impl Write for Stderr {
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
     let most = if quiet { Level::WARN } else { Level::TRACE };
-    let level = config.agent.log_level.level().min(most);
+    let level = config.agent.log_level.as_str().parse();
+    let level = level.unwrap_or(Level::INFO).min(most);
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(|| Stderr)
