@@ -178,8 +178,15 @@ fn capture_command(config: &Config, dir: &Path) -> Exit {
     let captured = capture::capture(&host, dir, config.clone(), asked.unwrap_or_default());
     let summary = on_runtime(captured).map_err(fail)?.map_err(fail)?;
     summary.troubles.iter().for_each(complain);
+    let left_out = match summary.left_out {
+        0 => String::new(),
+        left_out => format!(", {left_out} left out for size"),
+    };
     print(&format!(
-        "{summary}\nIt contains the host's name, kernel command line, addresses and kernel log: review it before you share it.\n"
+        "{} files ({} bytes), {} links, {} paths that answered with an error{left_out}\n\
+         It contains the host's name, kernel command line, addresses and kernel log: review it before \
+         you share it.\n",
+        summary.files, summary.bytes, summary.links, summary.errnos
     ))
 }
 
@@ -392,7 +399,8 @@ impl Write for Stderr {
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
     let most = if quiet { Level::WARN } else { Level::TRACE };
-    let level = config.agent.log_level.level().min(most);
+    let level = config.agent.log_level.as_str().parse();
+    let level = level.unwrap_or(Level::INFO).min(most);
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(|| Stderr)

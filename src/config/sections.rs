@@ -215,13 +215,6 @@ impl Nccl {
     }
 }
 
-impl LogLevel {
-    /// The same level in `tracing`'s terms.
-    pub fn level(self) -> tracing::Level {
-        self.as_str().parse().unwrap_or(tracing::Level::INFO)
-    }
-}
-
 /// An optional path in the settings: empty text means none.
 mod optional_path {
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,9 +1,8 @@
 //! A simulated node in a directory, and the events that change it.
 
-use super::event::Event;
 use super::spec::*;
 use super::tree::{Tree, TreeWriter};
-use super::{counters, render};
+use super::{Event, counters, render};
 use crate::observe::{CounterKind, PodFacts, pma_kind};
 use crate::units::Bdf;
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! What happens to the demo's nodes, from `data/fleet.toml`.
 
-use super::event::Event;
 use super::nccl::Gang;
-use super::spec::ProcessSpec;
+use super::{Event, ProcessSpec};
 use crate::data_files::embedded;
 use crate::observe::{PodContainer, PodFacts, PodJob};
 use serde::Deserialize;

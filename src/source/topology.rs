@@ -17,10 +17,9 @@ pub fn distance((nic, numa_nic): &Located, (gpu, numa_gpu): &Located) -> Option<
         // Ports left on each side below what is shared: one at most is that switch's own
         // downstream port, more is another switch between.
         let below = |path: &PciPlace| path.bridges.len().saturating_sub(shared);
-        return Some(if below(nic) <= 1 && below(gpu) <= 1 {
-            Distance::Pix
-        } else {
-            Distance::Pxb
+        return Some(match below(nic) <= 1 && below(gpu) <= 1 {
+            true => Distance::Pix,
+            false => Distance::Pxb,
         });
     }
     if same_host_bridge {

@@ -11,10 +11,9 @@ pub fn links(host: &Host, name: &str) -> Reading<VfLinks> {
     if parse::decimal(host, file).unwrap_or(0u32) == 0 {
         return Reading::Absent;
     }
-    if host.is_live() {
-        netlink::vf::read(name)
-    } else {
-        replay::json(host, &replay::json_path("vf_links", name))
+    match host.is_live() {
+        true => netlink::vf::read(name),
+        false => replay::json(host, &replay::json_path("vf_links", name)),
     }
 }
 

@@ -22,24 +22,10 @@ use crate::sampler::Sampler;
 use crate::source::{dot1x, ethtool, machine, rdma_port, replay, tree};
 use crate::units::PortKey;
 use nix::errno::Errno;
-use std::fmt;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::Arc;
-
-/// Why nothing was captured.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// Files of someone else, or of an earlier capture, would be mixed in.
-    #[error("{0} is not empty; name a new or empty directory")]
-    NotEmpty(PathBuf),
-    /// The root holds neither /sys nor /proc.
-    #[error("{0} holds neither /sys nor /proc of a node: there is nothing to save")]
-    Nothing(PathBuf),
-    /// The directory cannot be made or written.
-    #[error("{0}: {1}")]
-    Unwritable(PathBuf, std::io::Error),
-}
 
 /// What a capture holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,20 +44,6 @@ pub struct Summary {
     pub troubles: Vec<String>,
 }
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} files ({} bytes), {} links, {} paths that answered with an error",
-            self.files, self.bytes, self.links, self.errnos
-        )?;
-        if self.left_out > 0 {
-            write!(f, ", {} left out for size", self.left_out)?;
-        }
-        Ok(())
-    }
-}
-
 /// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `config`
 /// excludes devices and sets the deadline of a read; counters of `restricted` ports stay closed. A
 /// file that cannot be read or written does not stop the others.
@@ -83,11 +55,14 @@ pub async fn capture(
     out: &Path,
     mut config: Config,
     restricted: Vec<PortKey>,
-) -> Result<Summary, CaptureError> {
+) -> Result<Summary, String> {
     let there = |path: &&str| (tree::list(host, path).value()).is_some_and(|all| !all.is_empty());
     let kernel = ["sys/class", "sys/bus", "sys/devices", "proc"];
     if !kernel.iter().any(there) {
-        return Err(CaptureError::Nothing(host.root().to_path_buf()));
+        let root = host.root().display();
+        return Err(format!(
+            "{root} holds neither /sys nor /proc of a node: there is nothing to save"
+        ));
     }
     prepare(out)?;
     let name = format!("{}\n", config.agent.node_name);
@@ -123,15 +98,22 @@ pub async fn capture(
     write::write(out, tree)
 }
 
-/// The directory must exist and be empty.
-fn prepare(out: &Path) -> Result<(), CaptureError> {
-    let unwritable = |error| CaptureError::Unwritable(out.to_path_buf(), error);
-    std::fs::create_dir_all(out).map_err(unwritable)?;
+/// The directory must exist and be empty: files of someone else, or of an earlier capture, would be
+/// mixed in.
+fn prepare(out: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(out).map_err(|error| unwritable(out, &error))?;
     match tree::list(&Host::new(out), ".") {
         Reading::Value(names) if names.is_empty() => Ok(()),
-        Reading::Value(_) => Err(CaptureError::NotEmpty(out.to_path_buf())),
-        _ => Err(unwritable(std::io::ErrorKind::PermissionDenied.into())),
+        Reading::Value(_) => Err(format!(
+            "{} is not empty; name a new or empty directory",
+            out.display()
+        )),
+        _ => Err(unwritable(out, &ErrorKind::PermissionDenied.into())),
     }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// Adds a file of the capture's own, where the sources would find it: `proc/net` is a link.

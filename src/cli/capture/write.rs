@@ -1,6 +1,6 @@
 //! Writes a recorded tree into a directory, within bounds.
 
-use super::{CaptureError, Summary};
+use super::{Summary, unwritable};
 use crate::host::ERRNO_FILE;
 use crate::host::recording::{Recorded, Stored};
 use nix::errno::Errno;
@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 64 << 20;
 const MAX_TROUBLES: usize = 32;
 
 /// Writes the tree below `out` with its list of errors.
-pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
+pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, String> {
     let mut summary = Summary::default();
     for (path, entry) in &tree.entries {
         let bytes = match entry {
@@ -35,8 +35,7 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
         }
         if let Err(error) = make(&out.join(path), entry, bytes) {
             if summary.troubles.len() < MAX_TROUBLES {
-                let trouble = format!("{}: {error}", path.display());
-                summary.troubles.push(trouble);
+                summary.troubles.push(unwritable(path, &error));
             }
             continue;
         }
@@ -50,7 +49,7 @@ pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
             (tree.errnos.iter()).map(|(path, errno)| format!("{errno} {}\n", path.display()));
         let text: String = lines.collect();
         let path = out.join(ERRNO_FILE);
-        std::fs::write(&path, text).map_err(|error| CaptureError::Unwritable(path, error))?;
+        std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
     }
     Ok(summary)
 }

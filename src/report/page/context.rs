@@ -44,11 +44,6 @@ impl<'a> PageContext<'a> {
         findings.position(|finding| finding.reason == reason)
     }
 
-    /// Findings that are shown, and have an anchor.
-    pub(super) fn max_findings(&self) -> usize {
-        self.shown(MAX_FINDINGS)
-    }
-
     /// One section, with fewer rows where it would be larger than `bytes`, so that hostile texts in
     /// one section leave room for the others.
     pub(super) fn fit<T: Template>(

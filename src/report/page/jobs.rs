@@ -5,13 +5,9 @@ use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::suspect::{Suspect, SuspectState};
 
 /// Jobs, suspects and pods shown of each kind.
-const MAX_JOBS: usize = 24;
+pub(super) const MAX_JOBS: usize = 24;
 
 impl<'a> PageContext<'a> {
-    pub(super) fn max_jobs(&self) -> usize {
-        self.shown(MAX_JOBS)
-    }
-
     pub(super) fn has_jobs(&self) -> bool {
         let jobs = &self.report.jobs;
         jobs.withheld

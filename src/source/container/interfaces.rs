@@ -17,10 +17,9 @@ const MAX: usize = 1024;
 /// Interfaces of this network namespace; for a directory tree those of its `/sys`, with the
 /// recorded addresses.
 pub(crate) fn read(host: &Host) -> Reading<Vec<Interface>> {
-    if host.is_live() {
-        live()
-    } else {
-        recorded(host)
+    match host.is_live() {
+        true => live(),
+        false => recorded(host),
     }
 }
 

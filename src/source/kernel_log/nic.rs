@@ -25,10 +25,9 @@ pub fn named(line: &str) -> Option<MessageOrigin<'_>> {
     let driver = match (head.split(['.', ' ']).next()?, &words[..]) {
         ("infiniband", [_, name]) => {
             let driver = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
-            let efa = if name.starts_with("rdmap") {
-                "efa"
-            } else {
-                "ib_core"
+            let efa = match name.starts_with("rdmap") {
+                true => "efa",
+                false => "ib_core",
             };
             Some(driver).filter(|driver| is_nic(driver)).unwrap_or(efa)
         }

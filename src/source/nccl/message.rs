@@ -92,10 +92,9 @@ fn plain(text: &str) -> Event<'_> {
     let known = PLAIN.iter().any(|start| begins(start));
     // `6 coll channels, 8 p2p channels, …`
     let counted = || first.is_some_and(u8::is_ascii_digit) && text.contains(" coll channels");
-    if known || text.is_empty() || counted() {
-        Event::Plain
-    } else {
-        Event::Unknown
+    match known || text.is_empty() || counted() {
+        true => Event::Plain,
+        false => Event::Unknown,
     }
 }
 
