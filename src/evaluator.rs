@@ -19,8 +19,7 @@ use crate::readiness::{self, FoldInputs, SETTLING, State, Verdict, history::Verd
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Time between judgements while nothing changes and no finding is due. The end of a mute or of a rate's
 /// window may be this late.

@@ -1,9 +1,7 @@
 //! Names and numbers with their units, and their text forms.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
-use std::time::Duration;
+use std::{fmt, str::FromStr, time::Duration};
 
 /// Version of the package, which a release's tag repeats.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -5,8 +5,7 @@ use crate::blocking;
 use crate::report::Report;
 use crate::supervise::Supervisor;
 use sd_notify::NotifyState;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Interval between two looks at the tasks without a watchdog.

@@ -4,9 +4,7 @@ use crate::blocking;
 use crate::files::replace;
 use crate::report::{AgentStats, http};
 use crate::supervise::{self, Supervisor};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Prometheus asks node_exporter every 15 s or less often.

@@ -5,9 +5,7 @@ use super::{Finding, Reason, ReasonDoc, Status, Weight, debounce::worst_first};
 use crate::data_files::embedded;
 use crate::units::{Bdf, Millis};
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
 /// Where a cause and what follows from it must be the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -1,9 +1,7 @@
 //! What is known of the jobs on this node: a verdict for each container, pods without RDMA, suspects.
 
 use super::nccl::{Fallback, NcclVerdict, Network};
-use super::nccl_daemon::DaemonTrouble;
-use super::nccl_pods::NoRdma;
-use super::suspect::Suspects;
+use super::{nccl_daemon::DaemonTrouble, nccl_pods::NoRdma, suspect::Suspects};
 use crate::observe::{ContainerKey, PodJob};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,7 @@
 
 use super::expected::{RailAttribute, RailValues, Sources, row};
 use super::{Basis, Candidate, Context, PortView, Reason, Weight, peers, unseen_on_rails};
-use crate::observe::Reading;
-use crate::observe::remembered;
+use crate::observe::{Reading, remembered};
 use crate::units::BitsPerSec;
 
 check!(link_rate, run);

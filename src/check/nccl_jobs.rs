@@ -5,9 +5,7 @@ use super::job_verdicts::{ContainerVerdict, Jobs};
 use super::policy::JobEffect;
 use super::{Candidate, Context, PortView, Reason, Timing, Weight, nccl::Fallback, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
-use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
-use std::time::Duration;
+use std::{collections::BTreeMap, net::Ipv6Addr, time::Duration};
 
 // Believed at once: it rests on lines in a log.
 check!(nccl_jobs, run, Timing::default());

@@ -3,8 +3,7 @@
 use super::{Action, Check, Status, Weight};
 use crate::data_files::embedded;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 static TABLE: LazyLock<ReasonTable> = LazyLock::new(|| embedded(include_str!("checks.toml")));
 

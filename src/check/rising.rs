@@ -4,9 +4,7 @@ use super::{Candidate, Context, PortView, Reason, policy::Limit};
 use crate::data_files::embedded;
 use crate::observe::{Increase, Track, Window};
 use crate::units::{Millis, span_text};
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
 /// Counters by the reason, or whatever else they tell of: `counters.toml`.
 pub(super) fn counters_of(what: &str) -> &'static [&'static str] {

@@ -11,8 +11,7 @@ use crate::observe::{
     Stamped,
 };
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A node with its past.
 #[derive(Debug, Clone)]

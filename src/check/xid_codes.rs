@@ -10,9 +10,7 @@ use super::policy::XidOverride;
 use crate::data_files::embedded;
 use crate::observe::{KernelEvent, KernelEventKind, NvLink, RecoveryAction, Severity, XidDetail};
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
 /// The operator's overrides by code.
 pub type Overrides = BTreeMap<u32, XidOverride>;

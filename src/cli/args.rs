@@ -9,8 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::{path::PathBuf, sync::LazyLock};
 
 /// What `--version` prints after the name.
 static VERSION: LazyLock<String> =

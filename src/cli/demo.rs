@@ -25,8 +25,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 use tokio::sync::watch;
 
 /// Range of `--speed`: below it the demo is tedious, above it sources are not read in time.

@@ -13,9 +13,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::runtime::{WatchStreamExt, watcher};
 use std::io::{self, IsTerminal};
-use std::path::Path;
-use std::pin::pin;
-use std::time::Duration;
+use std::{path::Path, pin::pin, time::Duration};
 
 /// The name by which kubectl finds a plug-in `kubectl selvage`.
 pub const PLUGIN: &str = "kubectl-selvage";

@@ -2,8 +2,7 @@
 
 use super::{ArgInputs, Exit, complain, compression, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
-use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::log::Limits;
+use crate::observe::{nccl::NcclLog, nccl::log::Limits};
 use crate::report::nccl::{self as report, NcclInput};
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;

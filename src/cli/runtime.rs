@@ -1,7 +1,6 @@
 //! The async runtime and the stop signals of commands that need them.
 
-use std::future::Future;
-use std::io;
+use std::{future::Future, io};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Stack in bytes of a thread for blocking reads.

@@ -17,10 +17,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Selector;
 use kube::{Api, Client, Config};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, fmt::Debug, path::Path, time::Duration};
 
 /// What errors call a write of the budget's ledger.
 pub(super) const WRITE_LEDGER: &str = "write the budget";

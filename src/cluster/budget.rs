@@ -25,8 +25,7 @@
 use super::BudgetMax;
 use crate::hash::fnv1a;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A count of the group's nodes is good for this long.
 pub const COUNT_GOOD_FOR: Duration = Duration::from_secs(600);

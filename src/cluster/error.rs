@@ -3,8 +3,7 @@
 use crate::units::cut;
 use kube::core::Status;
 use kube::runtime::watcher;
-use std::future::Future;
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
 /// Longest error message kept, in bytes.
 const MESSAGE_MAX: usize = 400;

@@ -6,8 +6,7 @@ use crate::observe::{NodeResources, Offered, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The part of `spec` that we read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -3,8 +3,7 @@
 use crate::settings_macro::defaults;
 use backon::ExponentialBuilder;
 use kube::runtime::watcher::ExponentialBackoff;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
 /// Requests in a row without an answer after which the credentials and the server's address are read again.

@@ -4,8 +4,7 @@ use super::{
     ClusterSettings, Condition, Desired, NodeView, TaintEffect, WITHHELD, WantedTaint, names, text,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A patch of the Node.
 #[derive(Debug, Clone, PartialEq)]

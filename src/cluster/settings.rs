@@ -5,8 +5,7 @@ use crate::readiness::taint_hysteresis::HoldTimes;
 use crate::settings_macro::{section, words};
 use crate::units::{Span, serialized_as_text};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 words! {
     /// How much of the Node is written.

@@ -5,8 +5,7 @@ use super::settings::{Setting, settings};
 use super::{Complaint, Config, Origin};
 use crate::files::read_all;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io;
-use std::path::Path;
+use std::{io, path::Path};
 
 /// Longest settings file, in bytes: a device or a log named by mistake must not fill the memory.
 const MAX_FILE: u64 = 1 << 20;

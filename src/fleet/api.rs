@@ -13,8 +13,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Nodes a page; fewer where that is longer than an answer may be.
 const PAGE: u32 = 500;

@@ -18,8 +18,7 @@ use crate::settings_macro::words;
 use causes::SharedCause;
 use jiff::Timestamp;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Name and version of the JSON form.
 const SCHEMA: &str = "selvage.dev/fleet/v1";

@@ -11,9 +11,7 @@ pub use pod_log_reader::{PodLogStatus, read_once};
 
 use crate::check::job_verdicts::Jobs;
 use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
-use crate::check::nccl_pods::gpus_without_rdma;
-use crate::check::profile::GpuDirectTcp;
-use crate::check::suspect::Suspect;
+use crate::check::{nccl_pods::gpus_without_rdma, profile::GpuDirectTcp, suspect::Suspect};
 use crate::clock::Clock;
 use crate::cluster::EventSender;
 use crate::cluster::pods::{Health, PodTable};

@@ -13,8 +13,7 @@ use crate::units::Millis;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How long a log waits for facts about its pod before it is judged without them. They come within a
 /// second; without them, deliberate use of TCP looks like a fallback.

@@ -1,8 +1,7 @@
 //! A sidecar's verdict, as its container's log has it.
 
 use crate::check::nccl::{NcclVerdict, is_transport};
-use crate::source::container_log::unframe;
-use crate::source::nccl::anchor::VERDICT_SCHEMA;
+use crate::source::{container_log::unframe, nccl::anchor::VERDICT_SCHEMA};
 use serde::Deserialize;
 use std::time::Duration;
 

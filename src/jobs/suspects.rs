@@ -7,9 +7,7 @@ use crate::observe::{GpuPod, PodFacts, PodJob};
 use crate::source::{device_checkpoint, pod_processes, slurm_jobs};
 use crate::supervise;
 use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// Stack of the thread, in bytes.

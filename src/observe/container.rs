@@ -2,9 +2,7 @@
 
 use super::{Gid, GidTable, GpuDirectFacts, LinkLayer, PortState, RdmaDevice, Reading};
 use crate::units::BitsPerSec;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::net::IpAddr;
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 /// Everything that `selvage preflight` reads, once.
 #[derive(Debug, Clone, Default, PartialEq)]

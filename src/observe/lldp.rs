@@ -2,8 +2,7 @@
 //! through umad.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 /// A switch's port, in its own words. Nothing of it is authenticated. Texts are short and printable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,7 @@
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How long a value must stand before it is remembered: a link that trains, a driver that loads and a
 /// switch that is being set up show values that they do not keep.

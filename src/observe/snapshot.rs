@@ -5,10 +5,7 @@ use super::{
     Neighbor, NetdevFacts, PciFacts, PortCounters, RdmaDevice, Reading, Stamped, VfLinks,
 };
 use crate::units::{Millis, PortKey};
-use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 /// What was last read from every source, with the age of each part. Cheap to clone: parts that did
 /// not change are shared.

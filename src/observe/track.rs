@@ -3,8 +3,7 @@
 use super::CounterKind;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// Increases kept a counter. Healthy error counters hold none; a busy counter's oldest are merged.
 const MAX_STEPS: usize = 96;

@@ -5,9 +5,7 @@ use super::State;
 use crate::check::{Finding, Reason, Status, Weight};
 use crate::units::Millis;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Entries kept: some hours of a nervous node, days of a quiet one.
 const MOST: usize = 64;

@@ -4,8 +4,7 @@ use super::State;
 use crate::check::{Finding, PASSES_WITHIN, Status, Weight, debounce::is_about};
 use crate::units::Millis;
 use serde::Serialize;
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// Most clearings that are remembered.
 const FLAPS: usize = 31;

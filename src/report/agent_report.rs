@@ -9,8 +9,7 @@ use crate::units::BitsPerSec;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// An agent whose report is older stands still: it makes one every 15 seconds at least.
 const STALE_AFTER: Duration = Duration::from_secs(60);

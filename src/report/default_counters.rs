@@ -4,8 +4,7 @@
 use crate::data_files::embedded;
 use crate::observe::{CounterKind, Counts, LinkLayer, PortCounters, pma_kind};
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Everything in `default_counters.toml`.
 #[derive(Debug, Default, Deserialize)]

@@ -2,8 +2,7 @@
 //! so what is gone from the node is gone from the next scrape.
 
 use super::{ClusterStatus, Detail, PortView, Report, State, port_view};
-use crate::check::gpudirect::Path;
-use crate::check::xid_codes;
+use crate::check::{gpudirect::Path, xid_codes};
 use crate::observe::{AER_SEVERITIES, MODULES_OF_INTEREST, PcieLink};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};

@@ -51,9 +51,7 @@ pub use cluster::{BudgetStatus, ClusterStatus};
 pub use metrics::AgentStats;
 pub(crate) use metrics::{Exposition, series};
 pub use port_view::PortView;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 pub use text::{Style, clean_lines};
 
 /// Everything the outputs show, immutable.

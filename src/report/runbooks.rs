@@ -2,8 +2,7 @@
 //! the page at `/` lead to the same one.
 
 use crate::data_files::embedded;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// A page of the runbooks, about an alert or about the reasons of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

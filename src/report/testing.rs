@@ -12,9 +12,7 @@ use crate::observe::{
     RdmaDevice, RdmaPort, Reading, Snapshot, SourceHealth, Stamped,
 };
 use crate::units::{Bdf, BitsPerSec, Millis};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The moment of every report here: ten minutes after boot.
 pub const NOW: Millis = Millis(600_000);

@@ -15,8 +15,7 @@ use schedule::{Began, Pace, Schedule, Subject};
 use sources::{Inventory, ReadClass, SOURCES, Sample, Scope, Source, SourceReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The first full window waits so long for a bus whose read is slow, as on a busy machine: without its
 /// facts no node is ready.

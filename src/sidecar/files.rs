@@ -2,9 +2,7 @@
 //! with the container's name in front.
 
 use crate::host::Host;
-use crate::observe::Reading;
-use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::log::Limits;
+use crate::observe::{Reading, nccl::NcclLog, nccl::log::Limits};
 use crate::source::nccl::Reader;
 use crate::source::pod_logs::{Container, Follower, Layout, Options, PollStats, Sink};
 use crate::units::Millis;

@@ -6,8 +6,7 @@ use crate::report::metrics::{self, nccl};
 use crate::report::{Detail, Exposition, http, series};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

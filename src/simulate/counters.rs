@@ -3,8 +3,7 @@
 use super::spec::{Attr, Attrs};
 use crate::data_files::embedded;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,16 +2,13 @@
 //! of GPUs and NICs, each with its places in the PCI tree, become a node's specification.
 
 use super::counters::{counters, ethtool};
-use super::node::set_link;
-use super::render::groups;
-use super::spec::*;
+use super::{node::set_link, render::groups, spec::*};
 use crate::check::profile::by_type;
 use crate::data_files::embedded;
 use crate::observe::{DcbFacts, VfLink};
 use crate::units::Bdf;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 use toml::{Table, Value};
 
 /// Everything in both files.

@@ -1,8 +1,7 @@
 //! A node's files: `/sys`, `/proc` and `/dev` as a kernel lays them out. One template for each part
 //! that changes separately, in the form that `Tree::parse` reads; all of this is pure.
 
-use super::spec::*;
-use super::tree::Tree;
+use super::{spec::*, tree::Tree};
 use crate::source::replay::{self, DeviceQueuePairs, QueuePairs};
 use askama::Template;
 

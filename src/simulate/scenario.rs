@@ -5,8 +5,7 @@ use super::{Event, ProcessSpec};
 use crate::data_files::embedded;
 use crate::observe::{PodContainer, PodFacts, PodJob};
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]

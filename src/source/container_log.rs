@@ -2,8 +2,7 @@
 //! kubelet's pkg/kubelet/kuberuntime/logs) or Docker's json-file. Any other line is its own text.
 
 use serde::de::IgnoredAny;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// What stands around a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

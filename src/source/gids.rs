@@ -3,8 +3,7 @@
 use crate::host::Host;
 use crate::observe::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice, Reading};
 use crate::source::{parse, rdma_port, tree};
-use std::cell::LazyCell;
-use std::path::Path;
+use std::{cell::LazyCell, path::Path};
 
 /// Slots read as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
 const MAX_SLOTS: u32 = 16;

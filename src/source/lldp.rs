@@ -12,8 +12,7 @@ use nix::sys::socket::{LinkAddr, SetSockOpt, recvfrom};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::{os::fd::AsRawFd, time::Duration};
 
 /// `ETH_P_LLDP`.
 const ETHERTYPE: u16 = 0x88cc;

@@ -4,9 +4,7 @@
 use crate::host::Host;
 use crate::source::tree;
 use regex::Regex;
-use std::path::Path;
-use std::str::FromStr;
-use std::sync::LazyLock;
+use std::{path::Path, str::FromStr, sync::LazyLock};
 
 /// A pattern that is built once, by the thread that first uses it: building needs more stack than the
 /// agent's threads have, so that these patterns are for commands and for what those threads rarely meet.

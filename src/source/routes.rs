@@ -6,8 +6,7 @@ use crate::observe::{Ipv4Facts, Reading};
 use crate::source::netlink::route;
 use crate::source::{netdev, parse, tree};
 use ipnet::Ipv4Net;
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::{collections::BTreeSet, net::Ipv4Addr};
 
 /// `RTF_UP` and `RTF_REJECT` of include/uapi/linux/route.h.
 const RTF_UP: u32 = 0x0001;

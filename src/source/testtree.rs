@@ -1,10 +1,7 @@
 //! Trees of files for tests, with the real kernel's links.
 
-use crate::host::ERRNO_FILE;
-use crate::host::Host;
-use crate::host::recording::Recording;
-use std::path::PathBuf;
-use std::sync::Arc;
+use crate::host::{ERRNO_FILE, Host, recording::Recording};
+use std::{path::PathBuf, sync::Arc};
 
 /// A temporary root.
 pub(crate) struct TestTree {

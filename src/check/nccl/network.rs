@@ -1,7 +1,6 @@
 //! Which network a job uses, and whether TCP is what it was meant to use.
 
-use super::causes;
-use super::span::Job;
+use super::{causes, span::Job};
 use crate::data_files::line_of;
 use crate::observe::nccl::{
     ChannelCounts, Failure, Group, GroupKey, Link, NcclLog, Net, Process, Transport,

@@ -6,8 +6,7 @@ use crate::settings_macro::words;
 pub(super) use crate::units::{count, joined};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Names that one message lists at most.
 const MAX_NAMES: usize = 12;

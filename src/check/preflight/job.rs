@@ -3,8 +3,7 @@
 use crate::data_files::embedded;
 use crate::observe::{ContainerFacts, Environment};
 use serde::Deserialize;
-use std::net::IpAddr;
-use std::sync::LazyLock;
+use std::{net::IpAddr, sync::LazyLock};
 
 /// Variables by launcher: `launchers.toml`.
 #[derive(Default, Deserialize)]

@@ -3,8 +3,7 @@
 use super::{Fabric, Provider};
 use crate::data_files::embedded;
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Most NICs of a machine (EFA on p5). A resource of more devices counts slots of a shared device: the
 /// shared device plugin's examples have 63, 500 and 1000.

@@ -24,8 +24,7 @@ use crate::units::PortKey;
 use nix::errno::Errno;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// What a capture holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

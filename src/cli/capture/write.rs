@@ -4,8 +4,7 @@ use super::{Summary, unwritable};
 use crate::host::ERRNO_FILE;
 use crate::host::recording::{Recorded, Stored};
 use nix::errno::Errno;
-use std::io;
-use std::path::Path;
+use std::{io, path::Path};
 
 /// Longest file kept; a longer one is cut.
 const MAX_FILE: usize = 256 << 10;

@@ -3,8 +3,7 @@
 use super::object::PodObject;
 use crate::observe::PodFacts;
 use crate::settings_macro::words;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Most pods that are kept. kubelet's default is 110 a node, platforms go up to some 250; pods that
 /// have ended stay listed until they are collected.

@@ -10,9 +10,7 @@ use futures::StreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, ExponentialBackoff, watcher};
 use kube::{Api, Client};
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Pods a page, where the list is not answered from the server's cache: the largest ones still fit into

@@ -15,8 +15,7 @@ use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, ExponentialBackoff, watch_object};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use taint_budget::TaintBudget;
 use tokio::sync::{mpsc, watch};
 

@@ -6,8 +6,7 @@ use crate::observe::{
 };
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Tracks of a port's counters, in the groups of a sample; only counters that were read have one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

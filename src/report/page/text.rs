@@ -4,9 +4,7 @@ use crate::data_files::embedded;
 use crate::report::text::writer::acts;
 pub(super) use crate::units::joined;
 use askama::filters::Escaper;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 /// Longest text written at once, in characters.
 const MAX_TEXT: usize = 600;

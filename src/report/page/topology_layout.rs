@@ -7,8 +7,7 @@ use crate::check::Finding;
 use crate::observe::{Function, PciFacts, PciFunction, PcieLink};
 use crate::report::{PortView, Report, port_view};
 use crate::units::Bdf;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 /// Rows of one group; more go to another group, so that none is taller than a screen.
 const MAX_ROWS: usize = 8;

@@ -4,8 +4,7 @@ use crate::host::Host;
 use crate::observe::{Environment, FaultKind, Reading};
 use crate::source::tree;
 use crate::units::start;
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::{collections::BTreeMap, ffi::OsString};
 
 /// Prefixes of the variables that are kept. All others are ignored: they do not concern the fabric
 /// and may be secret.

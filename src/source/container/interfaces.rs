@@ -5,8 +5,7 @@ use crate::observe::{Fault, Interface, Reading};
 use crate::source::{netdev, parse, tree};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 /// File of a directory tree that records addresses, as `NAME ADDRESS` lines.
 const RECORDED: &str = "selvage/addresses";

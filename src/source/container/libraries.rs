@@ -10,8 +10,7 @@ use elf::endian::AnyEndian;
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::string_table::StringTable;
 use elf::{ElfBytes, abi};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// Bytes of the cache that are read at most; images have some hundred KiB.
 const MAX_CACHE: usize = 8 << 20;

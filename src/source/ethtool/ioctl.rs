@@ -5,8 +5,7 @@
     reason = "SIOCETHTOOL takes a pointer to a buffer that the kernel fills; no safe binding exists"
 )]
 
-use crate::source::netlink::u32_at;
-use crate::source::parse::until_nul;
+use crate::source::{netlink::u32_at, parse::until_nul};
 use nix::errno::Errno;
 use nix::libc::{SIOCETHTOOL, ifreq};
 use std::os::fd::{AsRawFd, BorrowedFd};

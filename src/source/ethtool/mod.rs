@@ -10,8 +10,7 @@ use crate::observe::{EthtoolFacts, Reading};
 use crate::source::tree;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::{os::fd::AsFd, path::Path};
 
 /// One interface's statistics now. A driver without statistics is not observable; a sample during
 /// which the list of statistics changed is read once more, then given up. A hung driver holds the

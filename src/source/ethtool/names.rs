@@ -2,8 +2,7 @@
 //! stays missing: gve and ena, say, have no pause counters at all.
 
 use crate::observe::EthtoolFacts;
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 /// By driver and name: the neutral name, empty where the driver's own is kept.
 type Names = HashMap<&'static str, HashMap<String, String>>;

@@ -3,8 +3,7 @@
 //! Events come in order, each with its place in the log. A reader that saves that resume point together
 //! with the event's effects sees each event exactly once over restarts, also after a kill. Records that the ring dropped before they were read are counted as lost.
 
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

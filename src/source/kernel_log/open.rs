@@ -1,7 +1,6 @@
 //! Options for following the kernel log, and opening it by the device or by syslog(2).
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use super::ring::SyslogRing;
 use super::{Position, RecordInput, ResumeState, input, klogctl};

@@ -1,8 +1,7 @@
 //! What drivers print and what it means: `phrases.toml`.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use crate::data_files::embedded;
 use crate::observe::Note;

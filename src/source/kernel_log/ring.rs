@@ -5,8 +5,7 @@
 //! process reads `/proc/kmsg`, and does not change when the ring is full and lines are equally long),
 //! so each read takes the log's end, and more only if the last line handled is not in it.
 
-use std::collections::VecDeque;
-use std::io;
+use std::{collections::VecDeque, io};
 
 use super::lines::SyslogLines;
 use super::{Input, Position, RecordInput};

@@ -4,8 +4,7 @@ use super::message::scan::{Scan, find};
 use super::{anchor, message, prefix};
 use crate::observe::nccl::event::{Phase, Time};
 use crate::observe::nccl::{Event, Level, NcclLog, Record};
-use crate::source::colour::without_colour;
-use crate::source::container_log::unframe;
+use crate::source::{colour::without_colour, container_log::unframe};
 use std::borrow::Cow;
 
 /// Longest line that is read, in bytes. NCCL's lines are far shorter, but people join them.

@@ -8,9 +8,7 @@ use nix::libc::{
     IFLA_IFNAME, RTM_DELLINK, RTM_GETDCB, RTM_GETRULE, RTM_NEWLINK, RTM_NEWRULE, RTM_SETDCB,
 };
 use nix::sys::socket::SockProtocol;
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
-use std::time::Duration;
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 /// Size of `struct ifinfomsg`.
 pub(super) const IFINFOMSG: usize = 16;

@@ -3,9 +3,7 @@
 use super::discovery::Tree;
 use super::{Log, LogMarks, Options, PollStats, Sink, Tools, taken};
 use crate::units::Millis;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Pause between polls while lines come.
 const PAUSE: Duration = Duration::from_millis(70);

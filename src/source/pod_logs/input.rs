@@ -4,9 +4,7 @@ use super::{Fingerprint, Found, listing};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::{os::unix::fs::FileExt, path::Path, sync::Arc};
 
 /// Most bytes unpacked in one step while the known part of a compressed file is skipped.
 const SKIP_STEP: u64 = 1 << 20;
