@@ -1,4 +1,4 @@
-//! What is known of the jobs on this node: a verdict for each container, pods without RDMA, suspects.
+//! Verdicts on the jobs of this node: one for each container, pods without RDMA, suspects.
 
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::{nccl_daemon::DaemonTrouble, nccl_pods::NoRdma, suspect::Suspects};

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_comes_anew_mends_no_cable() {
+    fn a_device_that_returns_mends_no_cable() {
         let mut node = Node::roce();
         node.history = Default::default();
         with_carrier_changes(&mut node, 2, 101);

@@ -165,7 +165,7 @@ pub fn assign_roles(
     open.roles
 }
 
-/// The ports whose role is still open, what is known of the node, and what was decided.
+/// The ports whose role is still open, the facts of the node, and the roles found so far.
 struct Open<'a> {
     history: &'a History,
     pci: Option<&'a PciFacts>,

@@ -63,7 +63,7 @@ fn states_of_a_rail_that_was_up() {
     }
 }
 
-/// Nobody saw it up; but it sent and received, or its interface had a carrier and lost it.
+/// The agent never saw it up; but it sent and received, or its interface had a carrier and lost it.
 #[test]
 fn counters_show_that_a_port_was_up() {
     let idle = [("port_xmit_data", 0), ("port_rcv_data", 0)];

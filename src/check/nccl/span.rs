@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most GPUs of a host: the largest known machines have 16.
 const MOST_GPUS_OF_A_HOST: u32 = 16;
 
-/// A job by its log and what is known from outside it, and whether it spans nodes.
+/// A job: its log, its context, and whether it spans nodes.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub log: &'a NcclLog,

@@ -86,7 +86,7 @@ impl Supplicant {
     }
 }
 
-/// What `ask` gives once nobody was late: the answer must come within 200 ms, and the machine may be busy.
+/// What `ask` gives once every supplicant was in time: the answer must come within 200 ms, and the machine may be busy.
 fn in_time<T>(ask: impl Fn() -> T, late: impl Fn(&T) -> bool) -> T {
     let mut asked = std::iter::repeat_with(ask).take(100);
     asked
