@@ -2,31 +2,26 @@
 
 use super::{Candidate, Context, PortView, Reason, ReasonDoc, Status, Weight};
 use crate::check::roles::rail_keys;
-use crate::observe::kernel_log::{DeviceLog, Note, Seen};
+use crate::observe::kernel_log::{DeviceLog, Note, Note::*, Seen};
 use crate::units::Millis;
 
 check!(nic_kernel, run);
 
 /// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
-const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
+const OVER: &[Note] = &[Recovered, Loaded];
 /// The firmware's word that it failed.
-const FAILED: &[Note] = &[
-    Note::HeartbeatLost,
-    Note::CommandsStalled,
-    Note::DeviceError,
-    Note::RecoveryFailed,
-];
+const FAILED: &[Note] = &[HeartbeatLost, CommandsStalled, DeviceError, RecoveryFailed];
 /// What no recovery that goes on excuses.
 const ENDS_RECOVERY: &[Note] = &[
-    Note::FatalSensor,
-    Note::HeartbeatLost,
-    Note::CommandsStalled,
-    Note::DeviceError,
-    Note::Driver,
+    FatalSensor,
+    HeartbeatLost,
+    CommandsStalled,
+    DeviceError,
+    Driver,
 ];
 /// What ends trouble with a cable.
-const PLUGGED: &[Note] = &[Note::CablePlugged];
-const LINKED: &[Note] = &[Note::CablePlugged, Note::LinkUp];
+const PLUGGED: &[Note] = &[CablePlugged];
+const LINKED: &[Note] = &[CablePlugged, LinkUp];
 
 /// One rule: the reason, the notes that raise it, the notes that take it back, and when it applies.
 struct EventRule(Reason, &'static [Note], &'static [Note], AppliesTo);
@@ -44,7 +39,6 @@ enum AppliesTo {
 
 const RULES: &[EventRule] = {
     use AppliesTo::*;
-    use Note::*;
     &[
         EventRule("NicHealthCompromised", FAILED, OVER, Always),
         // A recovery or reset that does not end: the port stays down.
@@ -91,7 +85,7 @@ pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
         return false;
     };
     let failed = last_of(log, ENDS_RECOVERY);
-    let gave_up = last_of(log, &[Note::RecoveryFailed]);
+    let gave_up = last_of(log, &[RecoveryFailed]);
     let takes = context.policy.nic_kernel.reset_takes.0;
     recovery_began(context, log).is_some_and(|began| {
         context.now.since(began) < takes && failed <= Some(began) && gave_up <= worked_at(log)
@@ -102,7 +96,7 @@ pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
 fn recovery_began(context: &Context<'_>, log: &DeviceLog) -> Option<Millis> {
     let over = last_of(log, OVER);
     let mut began: Option<Millis> = None;
-    for at in log.notes.get(&Note::RecoveryStarted)?.times.iter().rev() {
+    for at in log.notes.get(&RecoveryStarted)?.times.iter().rev() {
         let takes = context.policy.nic_kernel.reset_takes.0;
         let is_other = began.is_some_and(|later| later.since(*at) >= takes);
         if is_other || over.is_some_and(|over| *at <= over) {
@@ -116,10 +110,10 @@ fn recovery_began(context: &Context<'_>, log: &DeviceLog) -> Option<Millis> {
 /// The last of these that was said of a device. Drivers say first that they start one: that does not count
 /// where they failed to.
 fn latest<'a>(log: &'a DeviceLog, notes: &[Note]) -> Option<&'a Seen> {
-    let not_started = log.notes.get(&Note::Driver).map(|seen| seen.last);
+    let not_started = log.notes.get(&Driver).map(|seen| seen.last);
     let said = notes.iter().filter_map(|note| {
         let seen = log.notes.get(note)?;
-        Some(seen).filter(|seen| *note != Note::Loaded || not_started < Some(seen.last))
+        Some(seen).filter(|seen| *note != Loaded || not_started < Some(seen.last))
     });
     said.max_by_key(|seen| seen.last)
 }
@@ -134,7 +128,7 @@ pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
     let failed = log.notes.iter().filter(|(note, _)| note.is_grave());
     let failed = failed.max_by_key(|(_, seen)| seen.last);
     let worked = match failed? {
-        (Note::CommandsStalled, _) => last_of(log, OVER),
+        (CommandsStalled, _) => last_of(log, OVER),
         _ => worked_at(log),
     };
     failed
@@ -145,13 +139,13 @@ pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
 /// What the kernel said of a NIC's driver that failed to start it, and has not started it since.
 pub(super) fn start_failure_at<'a>(context: &Context<'a>, address: &str) -> Option<&'a Seen> {
     let log = context.history.kernel.devices.get(address)?;
-    let failed = log.notes.get(&Note::Driver)?;
+    let failed = log.notes.get(&Driver)?;
     Some(failed).filter(|failed| Some(failed.last) > worked_at(log))
 }
 
 /// When a NIC had recovered, been started again, or brought a link up.
 fn worked_at(log: &DeviceLog) -> Option<Millis> {
-    last_of(log, OVER).max(last_of(log, &[Note::LinkUp]))
+    last_of(log, OVER).max(last_of(log, &[LinkUp]))
 }
 
 /// The same of the NIC at an address.
@@ -239,7 +233,7 @@ fn judge(
         return None;
     }
     // What makes a NIC unfit stands as long as its port is not up again, or longer where links go on.
-    let stalled = log.notes.get(&Note::CommandsStalled) == Some(said);
+    let stalled = log.notes.get(&CommandsStalled) == Some(said);
     let unfit = ReasonDoc::of(reason).status == Status::Failing && (!nic.active || stalled);
     if !unfit && ago > policy.stands_for.0 {
         return None;

@@ -46,9 +46,11 @@ fn is_promised(context: &Context<'_>) -> bool {
         }
         (Some(shape), _) => shape.fabric != Fabric::None,
         (None, Some(name)) => sold_with_one(&name.to_ascii_lowercase()),
+        // Of other servers, DMI's product name could tell that they are known ones.
         (None, None) => {
-            (profile.is_of_a_cloud() || is_nameless(context))
-                && most_gpus(context) >= GPUS_OF_A_LARGE_SIZE
+            let nameless = (context.pci()).is_none_or(|pci| pci.machine.product.is_none());
+            let unknown = profile.is_of_a_cloud() || nameless;
+            unknown && most_gpus(context) >= GPUS_OF_A_LARGE_SIZE
         }
     };
     by_shape
@@ -57,11 +59,6 @@ fn is_promised(context: &Context<'_>) -> bool {
         || profile.roles_set
         || profile.resource.is_some()
         || offered.any(|name| is_for_rdma(name))
-}
-
-/// Whether nothing tells which machine it is: a server's product name is empty, or cannot be read.
-fn is_nameless(context: &Context<'_>) -> bool {
-    (context.pci()).is_none_or(|pci| pci.machine.product.is_none())
 }
 
 /// The GPUs that are on the bus, that the driver lists, or that were there earlier: whichever are most.
