@@ -285,7 +285,7 @@ fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: 
     if phys_state(port) == PhysState::LinkUp {
         return unconfigured(context, port, state);
     }
-    let message = match has_counted(port) {
+    let message = match weak && has_counted(port) {
         true => format!("{subject} is down, and was up once by its counters"),
         false => format!("{subject} is down and was never up this boot"),
     };

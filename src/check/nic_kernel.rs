@@ -4,6 +4,7 @@ use super::{Candidate, Context, PortView, Reason, ReasonDoc, Status, Weight};
 use crate::check::roles::rail_keys;
 use crate::observe::kernel_log::{DeviceLog, Note, Note::*, Seen};
 use crate::units::Millis;
+use std::time::Duration;
 
 check!(nic_kernel, run);
 
@@ -107,13 +108,22 @@ fn recovery_began(context: &Context<'_>, log: &DeviceLog) -> Option<Millis> {
     began
 }
 
-/// The last of these that was said of a device. Drivers say first that they start one: that does not count
+/// How long a start may take until it fails: mlx5 waits two minutes for its firmware alone.
+const STARTS_WITHIN: Duration = Duration::from_secs(600);
+
+/// The last of these that was said of a device. mlx5 and gve say first that they start one: that does not count
 /// where they failed to.
 fn latest<'a>(log: &'a DeviceLog, notes: &[Note]) -> Option<&'a Seen> {
-    let not_started = log.notes.get(&Driver).map(|seen| seen.last);
+    let failed = log.notes.get(&Driver);
+    let in_vain = |begun: &Seen| {
+        let first = ["firmware version: ", "GVE version "];
+        let soon = |at: Millis| at >= begun.last && at.since(begun.last) < STARTS_WITHIN;
+        first.into_iter().any(|words| begun.text.contains(words))
+            && failed.is_some_and(|failed| soon(failed.last))
+    };
     let said = notes.iter().filter_map(|note| {
         let seen = log.notes.get(note)?;
-        Some(seen).filter(|seen| *note != Loaded || not_started < Some(seen.last))
+        Some(seen).filter(|seen| *note != Loaded || !in_vain(seen))
     });
     said.max_by_key(|seen| seen.last)
 }
@@ -123,7 +133,8 @@ fn last_of(log: &DeviceLog, notes: &[Note]) -> Option<Millis> {
     Some(latest(log, notes)?.last)
 }
 
-/// What a NIC's driver said last of its firmware that failed, and has not recovered or brought a link up since.
+/// What a NIC's driver said last of its firmware that failed, and has not recovered since. A link that came up
+/// shows that it did, but where only commands stall.
 pub(super) fn failure(log: &DeviceLog) -> Option<&Seen> {
     let failed = log.notes.iter().filter(|(note, _)| note.is_grave());
     let failed = failed.max_by_key(|(_, seen)| seen.last);
@@ -232,10 +243,11 @@ fn judge(
     if !applies {
         return None;
     }
-    // What makes a NIC unfit stands as long as its port is not up again, or longer where links go on.
+    // What makes a NIC unfit stands as long as its port is not up again.
+    let unfit = ReasonDoc::of(reason).status == Status::Failing && !nic.active;
+    let over = !unfit && ago > policy.stands_for.0;
     let stalled = log.notes.get(&CommandsStalled) == Some(said);
-    let unfit = ReasonDoc::of(reason).status == Status::Failing && (!nic.active || stalled);
-    if !unfit && ago > policy.stands_for.0 {
+    if over && !stalled {
         return None;
     }
     let message = format!("{} ({address}): {}", nic.name, said.text);
@@ -250,7 +262,8 @@ fn judge(
     if !nic.rail {
         candidate.weight = Weight::Notice;
     }
-    if !nic.rail || is_resetting(context, address) {
+    // A link goes on while commands stall; but no line may say that they no longer do.
+    if !nic.rail || over || is_resetting(context, address) {
         candidate.status = candidate.status.min(Status::Degraded);
     }
     Some(candidate)

@@ -124,6 +124,9 @@ pub enum Note {
     Gds,
     /// A GPU or NIC failed to probe, to initialise or to load its firmware.
     Driver,
+    /// A firmware file that a NIC's driver could not load: often one that it can do without, or that somebody
+    /// wanted to flash.
+    FirmwareFile,
     /// A GPU fell off the bus, with an Xid or without one. No event for people, as most drivers
     /// print an Xid as well.
     GpuLost,
@@ -147,7 +150,7 @@ impl Note {
             Self::AerCorrectable | Self::AerUncorrected | Self::AerFatal => "pcie_aer",
             Self::Peermem => "peermem",
             Self::Gds => "gds",
-            Self::Driver | Self::GpuLost | Self::DmabufRefused => "driver",
+            Self::Driver | Self::FirmwareFile | Self::GpuLost | Self::DmabufRefused => "driver",
             _ => "nic_health",
         }
     }

@@ -95,6 +95,23 @@ pub struct DeviceLog {
     pub notes: BTreeMap<Note, Seen>,
 }
 
+impl DeviceLog {
+    /// Whether a link that comes up ends what the firmware said before: not commands that stall, unless a
+    /// reset followed.
+    fn was_reset(&self) -> bool {
+        let last = |is: &dyn Fn(Note) -> bool| {
+            let notes = self.notes.iter().filter(|(note, _)| is(**note));
+            notes.map(|(_, seen)| seen.last).max()
+        };
+        let stalled = last(&|note| note == Note::CommandsStalled);
+        let failed = last(&|note| note.is_grave() && note != Note::CommandsStalled);
+        let began = last(&|note| note == Note::RecoveryStarted).filter(|_| stalled.is_some());
+        let over = last(&|note| matches!(note, Note::Recovered | Note::Loaded));
+        let reset = failed.max(began);
+        reset > over && reset >= stalled
+    }
+}
+
 impl GpuLog {
     /// Whether a reload of the driver at some moment ends what was said before. That it asked for a reboot, only
     /// that ends.
@@ -249,9 +266,7 @@ impl KernelLog {
         let seen = device.notes.entry(note).or_default();
         seen.push(when, &event.text);
         // Of a reset that went well, bnxt_en says nothing but that the link is up again.
-        let ends = |note: &Note| note.is_grave() && *note != Note::CommandsStalled;
-        let has_failed = device.notes.keys().any(ends);
-        if note == Note::LinkUp && has_failed && event.text.starts_with("bnxt_en ") {
+        if note == Note::LinkUp && device.was_reset() && event.text.starts_with("bnxt_en ") {
             (device.notes.entry(Note::Recovered).or_default()).push(when, &event.text);
         }
         if matches!(

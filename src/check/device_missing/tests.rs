@@ -108,7 +108,11 @@ fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() 
         node.history.devices.clear();
         node.history.fabric.clear();
         for note in notes {
-            let mut event = KernelEvent::new(KernelEventKind::Note(*note), "mlx5_core: it failed");
+            let text = match note {
+                Note::Loaded => "mlx5_core: firmware version: 28.41.1000",
+                _ => "mlx5_core: it failed",
+            };
+            let mut event = KernelEvent::new(KernelEventKind::Note(*note), text);
             event.device = Some(format!("mlx5_core {address}"));
             node.history.push_event(node.now, true, &event);
         }
@@ -141,6 +145,7 @@ fn a_nic_whose_firmware_failed_is_no_better_without_its_driver_or_off_the_bus() 
     };
     assert!(fails(&[Note::Driver]));
     assert!(!fails(&[Note::Driver, Note::LinkUp]));
+    assert!(!fails(&[Note::FirmwareFile]));
 }
 
 #[test]

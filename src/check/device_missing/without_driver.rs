@@ -89,7 +89,7 @@ fn without_driver(
     // Where the machine has rails for certain, none is there; but a driver container may be at work.
     let any_up = context.rails().any(|rail| rail.is_active());
     let certain = context.profile.is_some_and(Profile::says_rails);
-    let proven = off_bus || said.is_some();
+    let proven = off_bus || failure.is_some() || any_up && said.is_some();
     let unclear = nic.is_unidentified() || nic.unseen;
     let unknown = nic.is_of_slingshot() || (unclear && !proven);
     let (status, raise_after) = match (unknown, any_up, certain) {

@@ -91,6 +91,10 @@ fn by_widest(job: &Job<'_>) -> Option<Used> {
         let used = group.channels.nets().next().is_some();
         used && !group.superseded
     });
+    // One that stays in its node needs none, if others do not.
+    let spans = |(key, group): &(&GroupKey, &Group)| job.group_span(**key, group);
+    let wide = with_net.clone().any(|of| spans(&of) == Some(true));
+    let with_net = with_net.filter(|of| !wide || spans(of) != Some(false));
     let widest = with_net.clone().map(|(key, _)| key.nranks).max()?;
     let with_net = || with_net.clone().filter(|(key, _)| key.nranks == widest);
     let mut nets = with_net().flat_map(|(_, group)| group.channels.nets());

@@ -1059,6 +1059,31 @@ fn runs_and_communicators_of_one_log() {
             No,
         ),
         (
+            "before a run on one GPU less",
+            format!(
+                "{trainer}{}",
+                rank(300, 0, 15, 2, 9, "IB").replace("300000", "100000")
+            ),
+            No,
+        ),
+        (
+            "next to one within the node",
+            format!(
+                "{}{}",
+                rank(300, 0, 8, 2, 10, "IB"),
+                rank(400, 0, 8, 1, 11, "Socket").replace("P2P/CUMEM", "NET/Socket/0")
+            ),
+            No,
+        ),
+        (
+            "a restart whose ranks were dealt again",
+            format!(
+                "{whole}{}",
+                rank(300, 8, 16, 2, 12, "Socket").replace("300000", "100000")
+            ),
+            Yes,
+        ),
+        (
             "of one size, both at work",
             format!("{trainer}{}{over}", rank(300, 0, 16, 2, 6, "IB")),
             Unknown,

@@ -4,7 +4,11 @@ use crate::check::roles::Role;
 use crate::observe::{KernelEvent, KernelEventKind, NetdevFacts, PhysState, PortState};
 
 fn said(note: Note) -> KernelEvent {
-    let mut event = KernelEvent::new(KernelEventKind::Note(note), "mlx5_core said so");
+    let text = match note {
+        Note::Loaded => "mlx5_core: firmware version: 28.41.1000",
+        _ => "mlx5_core said so",
+    };
+    let mut event = KernelEvent::new(KernelEventKind::Note(note), text);
     event.device = Some(format!("mlx5_core {}", nic(0)));
     event.pci = Some(nic(0).trim_end_matches(".0").into());
     event
@@ -78,8 +82,10 @@ fn taken_back_or_passed() {
     let mut node = Node::infiniband();
     node.history
         .push_event(node.now, false, &said(CommandsStalled));
+    assert_eq!(node.run(&CHECK)[0].status, Status::Failing);
     node.tick(3600);
-    assert_eq!(node.run(&CHECK).len(), 1, "whatever the port's state says");
+    let status = node.run(&CHECK)[0].status;
+    assert_eq!(status, Status::Degraded, "whatever the port's state says");
 }
 
 #[test]
@@ -90,6 +96,7 @@ fn a_start_that_fails_ends_nothing() {
         (&[FatalSensor, Loaded, Driver], 1),
         (&[FatalSensor, Driver, Loaded], 0),
         (&[FatalSensor, Loaded, Driver, Recovered], 0),
+        (&[FatalSensor, Loaded, FirmwareFile], 0),
     ] {
         let mut node = Node::infiniband();
         for note in notes {
@@ -115,6 +122,33 @@ fn bnxt_is_well_once_its_link_is_up_again_after_a_reset() {
         // The link goes on where RDMA's commands are not answered.
         (vec![bnxt(CommandsStalled), bnxt(LinkUp)], 1),
         (vec![bnxt(CommandsStalled), bnxt(Loaded)], 0),
+        // Its last word of a start: what fails later is another one.
+        (
+            vec![bnxt(CommandsStalled), bnxt(Loaded), bnxt(Note::Driver)],
+            0,
+        ),
+        // Unless the firmware was reset.
+        (
+            vec![bnxt(CommandsStalled), bnxt(RecoveryStarted), bnxt(LinkUp)],
+            0,
+        ),
+        (
+            vec![bnxt(CommandsStalled), bnxt(FatalSensor), bnxt(LinkUp)],
+            0,
+        ),
+        (
+            vec![
+                bnxt(FatalSensor),
+                bnxt(LinkUp),
+                bnxt(CommandsStalled),
+                bnxt(LinkUp),
+            ],
+            1,
+        ),
+        (
+            vec![bnxt(RecoveryStarted), bnxt(CommandsStalled), bnxt(LinkUp)],
+            1,
+        ),
         // Another driver's link says nothing of its firmware.
         (vec![said(FatalSensor), said(LinkUp)], 1),
     ] {

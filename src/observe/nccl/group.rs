@@ -106,6 +106,13 @@ impl Group {
         self.places().any(|of| of == place)
     }
 
+    /// Whether it did not end on a host, and none of its ranks there has the GPU with this bus id.
+    pub(super) fn works_on_others(&self, host: u32, bus: Option<u64>) -> bool {
+        let mut here = (self.seats.values()).filter(|seat| seat.place.host == host);
+        let at_work = here.clone().any(|seat| !seat.ended);
+        at_work && bus.is_some() && here.all(|seat| seat.bus != bus)
+    }
+
     /// Bytes of memory that it holds, roughly.
     pub(super) fn held(&self) -> usize {
         let seats = 2 * self.seats.len() * size_of::<Seat>() + 16 * self.left.len();

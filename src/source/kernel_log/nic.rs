@@ -108,7 +108,13 @@ pub fn decode(
         let probed = without_site(origin.rest).strip_prefix("probe of ");
         let named = probed.and_then(take_address);
         let address = named.map(|(address, _)| address).or(origin.address.clone());
-        return Some(of(Note::Driver, address.as_deref()));
+        let is_file = nic && says_any(&body, &PHRASES.firmware_files);
+        let note = if is_file {
+            Note::FirmwareFile
+        } else {
+            Note::Driver
+        };
+        return Some(of(note, address.as_deref()));
     }
     // Of one of bnxt's thresholds: a milder one may still be passed.
     if body.contains("gone below the ") {
@@ -227,6 +233,7 @@ fn start_failure(driver: &str, nic: bool, body: &str) -> bool {
         return false;
     }
     says_any(body, &PHRASES.probe_failures)
+        || says_any(body, &PHRASES.firmware_files)
         || says_any(body, &PHRASES.symbol_failures)
         || (nic && says_any(body, &PHRASES.start_failures))
         || (module && body.contains("failed") && !body.contains("taint"))

@@ -19,6 +19,7 @@ pub struct Phrases {
     pub modules: Notes,
     pub start_failures: Vec<String>,
     pub probe_failures: Vec<String>,
+    pub firmware_files: Vec<String>,
     pub symbol_failures: Vec<String>,
     pub cooled: Vec<String>,
     pub lost: Vec<String>,
@@ -94,6 +95,7 @@ mod tests {
         let words = [
             &phrases.start_failures,
             &phrases.probe_failures,
+            &phrases.firmware_files,
             &phrases.symbol_failures,
             &phrases.lost,
             &phrases.bring_up_failures,

@@ -147,7 +147,7 @@ impl NcclLog {
         let own = self.groups.get(&key);
         let bus = own.and_then(|group| group.seats.get(&rank)?.bus);
         let nodes = own.and_then(|group| group.nodes);
-        let (is_wide, shape) = (nodes > Some(1), ranks_of_a_node(key, nodes));
+        let is_wide = nodes > Some(1);
         let began_again = self.processes.get(&place).map_or(0, |of| of.began_again);
         // Few lines need it.
         let joined = LazyCell::new(|| {
@@ -158,11 +158,14 @@ impl NcclLog {
         let is_older = |(other, older): &(&GroupKey, &Group)| {
             let (other, resized) = (**other, other.nranks != key.nranks);
             // A communicator of another size is of an earlier run only if the process is not in it; a wider
-            // one only if its nodes have as many ranks each. Those of one rank say nothing about others.
+            // one that works on other GPUs, with more or fewer ranks a node, goes on. Those of one rank say
+            // nothing about others.
             let alone = other.nranks < 2 || key.nranks < 2;
-            let reshaped = older.nodes.is_some() && ranks_of_a_node(other, older.nodes) != shape;
-            let narrower = key.nranks < other.nranks;
-            let apart = resized && (alone || older.holds(place) || narrower && reshaped);
+            let shape = ranks_of_a_node(other, older.nodes);
+            let reshaped = shape.is_some() && shape != ranks_of_a_node(key, nodes);
+            let narrower = reshaped && key.nranks < other.nranks;
+            let goes_on = || narrower && older.works_on_others(place.host, bus);
+            let apart = resized && (alone || older.holds(place) || goes_on());
             if other == key || older.superseded || apart {
                 return false;
             }
@@ -173,11 +176,11 @@ impl NcclLog {
                 places.any(|(_, places)| places.contains(&before))
             };
             // A job within the node may share the GPUs with one that spans nodes.
-            let by_bus = bus.is_some() && (is_wide || older.nodes == Some(1));
+            let by_bus = bus.is_some() && (is_wide || !resized || older.nodes == Some(1));
             older.seats.iter().any(|(number, seat)| {
                 let by_rank = *number == rank;
                 if seat.place == place {
-                    return by_rank && !resized && older.last_line < began_again;
+                    return !resized && older.last_line < began_again;
                 }
                 let same = by_rank || by_bus && seat.bus == bus;
                 let replaced = same && seat.place.host == place.host;
