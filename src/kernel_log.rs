@@ -78,13 +78,8 @@ impl Settings {
     /// local_clock, which no NTP corrects: over weeks it loses or gains minutes. But a record
     /// is not older than `since`, when all that was there had been read, nor younger than now. A stamp of
     /// zero is none: log readers may leave it out.
-    fn moment(
-        &self,
-        item: &KmsgItem,
-        end: Option<Millis>,
-        (since, now): (Millis, Millis),
-    ) -> Millis {
-        let stamp = Millis(item.through.place.last_ts_us.unwrap_or(0) / 1000);
+    fn moment(&self, of: &KmsgItem, end: Option<Millis>, (since, now): (Millis, Millis)) -> Millis {
+        let stamp = Millis(of.through.place.last_ts_us.unwrap_or(0) / 1000);
         match end {
             _ if self.live => stamp.max(since).min(now),
             Some(end) if stamp > Millis(0) => now.minus(end.since(stamp)),

@@ -49,17 +49,12 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, String> {
 }
 
 /// Decodes one input, as far as it can be read.
-fn decode(
-    path: &Path,
-    json: bool,
-    out: &mut impl Write,
-    total: &mut KmsgSummary,
-) -> io::Result<()> {
+fn decode(path: &Path, json: bool, out: &mut impl Write, sum: &mut KmsgSummary) -> io::Result<()> {
     let unread = |why: String| format!("{}: {why}", path.display());
     let mut input = match open(path) {
         Ok(input) => input,
         Err(why) => {
-            total.troubles.push(unread(why));
+            sum.troubles.push(unread(why));
             return Ok(());
         }
     };
@@ -72,12 +67,12 @@ fn decode(
         let more = match next_line(&mut input, &mut line) {
             Ok(more) => more,
             Err(error) => {
-                total.troubles.push(unread(error.to_string()));
+                sum.troubles.push(unread(error.to_string()));
                 return Ok(());
             }
         };
         let mut emit = |event: &KernelEvent, line: &str| {
-            total.events += 1;
+            sum.events += 1;
             if json {
                 write_json(&mut text, event, line);
             } else {
@@ -85,7 +80,7 @@ fn decode(
             }
         };
         if more {
-            total.lines += 1;
+            sum.lines += 1;
             assembler.feed(&String::from_utf8_lossy(&line), &mut emit);
         } else {
             assembler.finish(&mut emit);

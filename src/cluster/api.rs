@@ -38,17 +38,17 @@ pub fn is_in_cluster(settings: &ClusterSettings) -> bool {
 /// # Errors
 /// Why the configuration cannot be used.
 pub async fn connect(
-    settings: &ClusterSettings,
+    cluster: &ClusterSettings,
     limits: &Limits,
     context: Option<&str>,
 ) -> ApiResult<(Client, String)> {
     let failed = |error: String| ApiError::other("configure the API client", error);
-    let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings) && context.is_none();
+    let in_pod = cluster.kubeconfig.is_empty() && is_in_cluster(cluster) && context.is_none();
     let options = KubeConfigOptions {
         context: context.map(str::to_string),
         ..KubeConfigOptions::default()
     };
-    let config = match settings.kubeconfig.as_str() {
+    let config = match cluster.kubeconfig.as_str() {
         "" if in_pod => Config::incluster().map_err(|error| chain(&error)),
         "" => (Config::from_kubeconfig(&options).await).map_err(|error| chain(&error)),
         path => {
@@ -65,7 +65,7 @@ pub async fn connect(
     (config.headers).extend(agent.ok().map(|agent| (USER_AGENT, agent)));
     // The callers retry, each with its own backoff.
     config.default_retry = false;
-    let namespace = match settings.namespace.as_str() {
+    let namespace = match cluster.namespace.as_str() {
         "" if in_pod => config.default_namespace.clone(),
         "" => "selvage".into(),
         namespace => namespace.into(),

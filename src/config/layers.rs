@@ -64,19 +64,14 @@ impl Layers {
         }
     }
 
-    fn table(
-        &mut self,
-        path: &str,
-        table: &DeTable<'_>,
-        origin: &impl Fn(Option<usize>) -> Origin,
-    ) {
+    fn table(&mut self, path: &str, table: &DeTable<'_>, from: &impl Fn(Option<usize>) -> Origin) {
         for (name, value) in table {
             let key = format!("{path}.{}", name.get_ref());
             let key = key.trim_start_matches('.');
-            let at = origin(Some(name.span().start));
+            let at = from(Some(name.span().start));
             match (value.get_ref(), named(key)) {
                 (DeValue::Table(inner), Named::Section | Named::Map) => {
-                    self.table(key, inner, origin);
+                    self.table(key, inner, from);
                 }
                 (value, named) => self.value(at, key, named, || plain(value)),
             }

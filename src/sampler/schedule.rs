@@ -241,14 +241,8 @@ impl Schedule {
     }
 
     /// A read ended. True if the source's health differs from before, or this was its first answer.
-    pub fn end(
-        &mut self,
-        subject: &Subject,
-        now: Millis,
-        took: Duration,
-        ended: Reading<()>,
-    ) -> bool {
-        let Some(slot) = self.slots.get_mut(subject) else {
+    pub fn end(&mut self, of: &Subject, now: Millis, took: Duration, ended: Reading<()>) -> bool {
+        let Some(slot) = self.slots.get_mut(of) else {
             return false;
         };
         let health = &mut slot.health;

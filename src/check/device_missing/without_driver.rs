@@ -117,15 +117,12 @@ fn without_driver(
         .with("class", nic.class.as_str())
         .with("driver", nic.driver.as_deref());
     found.status = status;
-    if off_bus {
-        found = found.fix(Action::PowerCycle, super::BUS_WITHOUT_NIC);
-    } else if failure.is_some() {
-        found = found.fix(Action::PowerCycle, super::FIRMWARE_FAILED);
+    match failure {
+        _ if nic.is_of_slingshot() => found.fix(Action::None, SLINGSHOT_NOT_READ),
+        _ if off_bus => found.fix(Action::PowerCycle, super::BUS_WITHOUT_NIC),
+        Some(_) => found.fix(Action::PowerCycle, super::FIRMWARE_FAILED),
+        None => found,
     }
-    if nic.is_of_slingshot() {
-        found = found.fix(Action::None, SLINGSHOT_NOT_READ);
-    }
-    found
 }
 
 const SLINGSHOT_NOT_READ: &str = "selvage cannot judge Slingshot (`cxi_ss1`): its own tools can. If other NICs are the node's fabric, name them in `rails.include`, and their number in `policy.expect.rails`.";

@@ -67,13 +67,7 @@ pub fn text(bench: &Bench, style: Style) -> String {
     page.out
 }
 
-fn print(
-    page: &mut Page,
-    run: &BenchVerdict,
-    input: &BenchInput,
-    rails: Option<&Rails>,
-    named: bool,
-) {
+fn print(page: &mut Page, run: &BenchVerdict, of: &BenchInput, rails: Option<&Rails>, named: bool) {
     let share = |ratio| format!("{:.0} % OF LINE RATE", 100.0 * ratio);
     let below = run.ratio.map_or("BELOW LINE RATE".into(), share);
     let (colour, word) = match run.verdict {
@@ -83,7 +77,7 @@ fn print(
         Verdict::WrongResults => (Colour::Red, "WRONG RESULTS".into()),
         Verdict::Unknown => (Colour::Magenta, "CANNOT TELL".into()),
     };
-    let name = match input.name.as_str() {
+    let name = match of.name.as_str() {
         "-" => "standard input: ",
         name if named => &format!("{name}: "),
         _ => "",
@@ -91,7 +85,7 @@ fn print(
     let ranks = run.nranks.zip(run.nodes);
     let ranks =
         ranks.map(|(ranks, nodes)| format!("{} on {}", count(ranks, "rank"), count(nodes, "node")));
-    let network = input.nccl.as_ref().and_then(network);
+    let network = of.nccl.as_ref().and_then(network);
     let facts = [ranks, rails.map(rails_text), network];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     page.verdict((colour, &word), &format!("{name}{}", run.summary), &facts);

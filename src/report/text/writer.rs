@@ -60,19 +60,14 @@ impl Page {
     }
 
     /// What a verdict on a log rests on: lines of it, notes, and what to do.
-    pub(crate) fn grounds(
-        &mut self,
-        lines: &[EvidenceLine],
-        notes: &[String],
-        remedies: &[String],
-    ) {
+    pub(crate) fn grounds(&mut self, lines: &[EvidenceLine], notes: &[String], fixes: &[String]) {
         for line in lines {
             self.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
         }
         for note in notes {
             self.wrapped("  note: ", 8, note);
         }
-        for remedy in remedies {
+        for remedy in fixes {
             self.wrapped("  -> ", 5, remedy);
         }
     }

@@ -109,23 +109,17 @@ impl Tree {
         marks.extend(mark);
     }
 
-    fn list_pod(
-        &mut self,
-        pod: &str,
-        logs: &Logs,
-        found: &mut BTreeSet<LogName>,
-        tools: &mut Tools,
-    ) {
+    fn list_pod(&mut self, pod: &str, logs: &Logs, all: &mut BTreeSet<LogName>, tools: &mut Tools) {
         let dir = self.root.join(pod);
         match listing::names(&dir, MAX_CONTAINERS, |_| true) {
             Ok((names, _)) => {
                 let containers = names.into_iter().filter(|name| name.kind.is_dir());
-                found.extend(containers.map(|name| (pod.into(), name.name.into_boxed_str())));
+                all.extend(containers.map(|name| (pod.into(), name.name.into_boxed_str())));
             }
             Err(error) if is_gone(&error) => {}
             Err(error) => {
                 // Nothing is known to have gone.
-                found.extend(logs.keys().filter(|name| *name.0 == *pod).cloned());
+                all.extend(logs.keys().filter(|name| *name.0 == *pod).cloned());
                 if let Reading::Failed(fault) = classify::<()>(&error, &dir) {
                     tools.stats.fault = Some(fault);
                 }

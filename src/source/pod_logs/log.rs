@@ -525,20 +525,15 @@ impl OpenFile {
 
 /// Hands over the wanted lines of `region`; all but the last end in a newline. Returns the number of
 /// those that are too long.
-pub(super) fn hand_lines(
-    region: &[u8],
-    longest: usize,
-    who: &Container,
-    sink: &mut dyn Sink,
-) -> u64 {
+pub(super) fn hand_lines(text: &[u8], longest: usize, who: &Container, sink: &mut dyn Sink) -> u64 {
     let (mut at, mut too_long) = (0, 0);
-    while at < region.len()
-        && let Some(found) = sink.wants(who, region, at)
-        && (at..region.len()).contains(&found)
+    while at < text.len()
+        && let Some(found) = sink.wants(who, text, at)
+        && (at..text.len()).contains(&found)
     {
-        let before = region.get(at..found).unwrap_or_default();
+        let before = text.get(at..found).unwrap_or_default();
         at += memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-        let rest = region.get(at..).unwrap_or_default();
+        let rest = text.get(at..).unwrap_or_default();
         let line = rest.get(..memchr(b'\n', rest).unwrap_or(rest.len()));
         let line = line.unwrap_or_default();
         at += line.len() + 1;
