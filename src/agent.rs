@@ -93,7 +93,7 @@ pub async fn run(
         rendered: Default::default(),
         stats: serve::stats(guard.clone(), supervisor.clone(), known_clock.clone()),
         detail: metrics_detail(&config),
-        limits: http::Limits::default(),
+        limits: http::HttpLimits::default(),
         guard,
         hosts: serve::hosts(&config).await,
     });

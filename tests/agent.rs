@@ -15,7 +15,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use selvage::simulate::{Event, Node};
+use selvage::simulate::{Change, Node};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -84,7 +84,7 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
     );
     until_metric(&agent, "selvage_source_stalled", &[("source", "link")], 1.0);
     // Neighbours go on: a link that falls now is seen, and who asks is answered.
-    let link = |device: &str, up| Event::Link {
+    let link = |device: &str, up| Change::Link {
         device: device.into(),
         up,
     };
@@ -127,9 +127,9 @@ fn the_age_of_a_report_does_not_depend_on_how_long_the_machine_has_been_up() {
 }
 
 /// The kernel's line of an Xid of the node's first GPU.
-fn xid(node: &Node, code: u32) -> Event {
+fn xid(node: &Node, code: u32) -> Change {
     let gpu = node.spec().gpus.first().expect("a GPU").bdf;
-    Event::Kmsg {
+    Change::Kmsg {
         priority: 4,
         micros: 0,
         text: format!("NVRM: Xid (PCI:{gpu}): {code}, pid=1, GPU has fallen off the bus."),
@@ -179,7 +179,7 @@ fn what_counters_show_outlives_a_kill_and_a_boot_id_that_cannot_be_read() {
         "--set=intervals.counters=200ms".into(),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let errors = Event::Counter {
+    let errors = Change::Counter {
         device: "mlx5_3".into(),
         name: "symbol_error".into(),
         add: 5000,
@@ -360,7 +360,7 @@ fn a_device_that_goes_takes_its_series_along() {
     let agent = Server::agent(dir.path(), &["--set=intervals.devices=200ms"]);
     let labels = [("device", "mlx5_2"), ("port", "1")];
     until_metric(&agent, "selvage_port_up", &labels, 1.0);
-    node.apply(&Event::RemoveDevice("mlx5_2".into())).unwrap();
+    node.apply(&Change::RemoveDevice("mlx5_2".into())).unwrap();
     until("end of the series", || {
         let told = |series: &Series| {
             series.family != "selvage_finding"
@@ -454,7 +454,7 @@ fn without_a_boot_id_nothing_is_remembered_of_an_earlier_run() {
         agent.terminate();
     }
     assert!(state.path().join("memory.json").exists());
-    node.apply(&Event::RemoveDevice("mlx5_3".into())).unwrap();
+    node.apply(&Change::RemoveDevice("mlx5_3".into())).unwrap();
     let agent = Server::agent(dir.path(), &flags);
     until("first full window", || {
         (get(&agent.address, "/readyz").0 == 200).then_some(())
@@ -652,7 +652,7 @@ fn check_asks_a_running_agent() {
         })
     };
     assert_eq!(verdict(0)["state"], "ready");
-    let down = Event::Link {
+    let down = Change::Link {
         device: "mlx5_4".into(),
         up: false,
     };

@@ -10,7 +10,7 @@
 
 mod support;
 
-use selvage::simulate::Event;
+use selvage::simulate::Change;
 use std::collections::BTreeMap;
 use std::path::Path;
 use support::{Series, Server, get, node, parse, selvage};
@@ -251,16 +251,16 @@ fn guests_and_trays() {
 
 /// A fall of one rail that is over before the next sample, so that only counters and carrier edges
 /// show it.
-fn flap() -> Event {
-    let counter = |name: &str| Event::Counter {
+fn flap() -> Change {
+    let counter = |name: &str| Change::Counter {
         device: "mlx5_4".into(),
         name: name.into(),
         add: 1,
     };
-    Event::All(vec![
+    Change::All(vec![
         counter("link_downed"),
         counter("link_error_recovery"),
-        Event::Carrier {
+        Change::Carrier {
             netdev: "ibp79s0".into(),
             up: true,
             edges: 2,
@@ -276,7 +276,7 @@ fn a_rail_that_flaps() {
     let mut compared = compare_tree("flapping", &exporter, dir.path());
     for _ in 0..3 {
         node.apply(&flap()).unwrap();
-        node.apply(&Event::Traffic {
+        node.apply(&Change::Traffic {
             millis: 5000,
             percent: 70,
         })
@@ -343,7 +343,7 @@ fn node_exporter_serves_the_agent_s_textfile() {
         seen.iter()
             .all(|series| !series.family.starts_with("process_"))
     );
-    let down = Event::Link {
+    let down = Change::Link {
         device: "mlx5_4".into(),
         up: false,
     };

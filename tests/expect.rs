@@ -25,7 +25,7 @@ use selvage::config::Config;
 use selvage::evaluator::{Evaluator, SamplingMode};
 use selvage::observe::{Memory, Snapshot};
 use selvage::report::Report;
-use selvage::simulate::{Node, NodeSpec, by_name, preset, shape_names};
+use selvage::simulate::{Node, NodeFiles, by_name, preset, shape_names};
 use selvage::units::Millis;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use tempfile::TempDir;
 /// A machine that is well, what is read of it, and the names of its rails.
 pub struct Machine {
     pub profile: String,
-    pub spec: NodeSpec,
+    pub spec: NodeFiles,
     pub well: Snapshot,
     pub rails: Vec<String>,
 }
@@ -115,7 +115,7 @@ pub fn evaluator(profile: &str, memory: Memory, policy: impl Fn(&mut Policy)) ->
 }
 
 /// What the agent reads of a node, by the files that a kernel would show.
-pub fn snapshot(spec: &NodeSpec, now: Millis) -> Snapshot {
+pub fn snapshot(spec: &NodeFiles, now: Millis) -> Snapshot {
     // Of the next node only what differs is written.
     thread_local!(static TREE: RefCell<Option<(TempDir, Node)>> = const { RefCell::new(None) });
     let root = TREE.with_borrow_mut(|tree| {

@@ -12,7 +12,7 @@
 mod support;
 
 use selvage::report::catalogue::CATALOGUE;
-use selvage::simulate::{self, Event, Node};
+use selvage::simulate::{self, Change, Node};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::{node, selvage};
@@ -243,7 +243,7 @@ fn job_that_fell_back(root: &Path) {
 }
 
 fn trouble(node: &mut Node) {
-    let kmsg = |text: &str| Event::Kmsg {
+    let kmsg = |text: &str| Change::Kmsg {
         priority: 3,
         micros: 0,
         text: text.into(),
@@ -251,16 +251,16 @@ fn trouble(node: &mut Node) {
     };
     let gpu = "0000:9d:00.0".parse().unwrap();
     for event in [
-        Event::Link {
+        Change::Link {
             device: "mlx5_3".into(),
             up: false,
         },
-        Event::Rate {
+        Change::Rate {
             device: "mlx5_5".into(),
             rate: "200 Gb/sec (2X NDR)".into(),
             speed: 200_000,
         },
-        Event::Counter {
+        Change::Counter {
             device: "mlx5_1".into(),
             name: "link_downed".into(),
             add: 300,
@@ -269,23 +269,23 @@ fn trouble(node: &mut Node) {
         kmsg(
             "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
         ),
-        Event::ConfigDead {
+        Change::ConfigDead {
             pci: gpu,
             dead: true,
         },
-        Event::UnloadModule("nvidia_peermem".into()),
-        Event::MemoryPeers(Some(Vec::new())),
-        Event::NvidiaFsErrors(3),
-        Event::Aer {
+        Change::UnloadModule("nvidia_peermem".into()),
+        Change::MemoryPeers(Some(Vec::new())),
+        Change::NvidiaFsErrors(3),
+        Change::Aer {
             pci: "0000:18:00.0".parse().unwrap(),
             add: [40, 0, 0],
         },
-        Event::PcieLink {
+        Change::PcieLink {
             pci: "0000:18:00.0".parse().unwrap(),
             speed: "32.0 GT/s PCIe".into(),
             width: 8,
         },
-        Event::Ethtool {
+        Change::Ethtool {
             netdev: "enp64s0np0".into(),
             name: "rx_prio3_discards".into(),
             add: 500,

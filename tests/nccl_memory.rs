@@ -5,7 +5,7 @@
 
 use selvage::check::nccl::{JobContext, judge};
 use selvage::observe::nccl::NcclLog;
-use selvage::observe::nccl::log::Limits;
+use selvage::observe::nccl::log::LogLimits;
 use selvage::source::nccl::Reader;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -110,7 +110,7 @@ fn tallies(n: u32) -> String {
     )
 }
 
-fn held_after(limits: Limits, line: fn(u32) -> String, lines: u32) -> (usize, usize) {
+fn held_after(limits: LogLimits, line: fn(u32) -> String, lines: u32) -> (usize, usize) {
     let before = HELD.load(Ordering::Relaxed);
     let mut log = NcclLog::new(limits);
     let mut reader = Reader::default();
@@ -148,14 +148,14 @@ fn what_is_kept_of_a_hostile_log_is_bounded() {
         (filling, 1 << 20, 60_000),
         (tallies, 2 << 20, 40_000),
     ] {
-        let (short, _) = held_after(Limits::CONTAINER, line, lines);
-        let (long, _) = held_after(Limits::CONTAINER, line, 2 * lines);
+        let (short, _) = held_after(LogLimits::CONTAINER, line, lines);
+        let (long, _) = held_after(LogLimits::CONTAINER, line, 2 * lines);
         eprintln!("a container's: {short} bytes, then {long}");
         assert!(long < short + short / 8, "{short} bytes, then {long}");
         assert!(long < most, "{long} bytes");
     }
     for line in [hostile, filling] {
-        let (file, _) = held_after(Limits::FILE, line, 100_000);
+        let (file, _) = held_after(LogLimits::FILE, line, 100_000);
         eprintln!("a file's: {file} bytes");
         // Measured: 5.6 MB and 2.1 MB.
         assert!(file < 11 << 20, "{file} bytes");

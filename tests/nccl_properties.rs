@@ -14,12 +14,12 @@ mod support {
 use proptest::prelude::*;
 use selvage::check::nccl::{JobContext, NcclVerdict, judge};
 use selvage::observe::nccl::NcclLog;
-use selvage::observe::nccl::log::Limits;
+use selvage::observe::nccl::log::LogLimits;
 use selvage::source::nccl::Reader;
 use support::nccl_log::{any_log, process_lines};
 
 fn state<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (NcclLog, u64, u64) {
-    let mut log = NcclLog::new(Limits::CONTAINER);
+    let mut log = NcclLog::new(LogLimits::CONTAINER);
     let mut reader = Reader::default();
     for piece in pieces {
         reader.feed(piece, &mut log, None);
@@ -75,7 +75,7 @@ proptest! {
         let one = state(bytes.chunks(1));
         prop_assert_eq!(&whole, &one);
         let lines: Vec<u8> = bytes.clone();
-        let mut log = NcclLog::new(Limits::CONTAINER);
+        let mut log = NcclLog::new(LogLimits::CONTAINER);
         let mut reader = Reader::default();
         // A follower cuts the lines out itself.
         let text = lines.strip_suffix(b"\n").unwrap_or(&lines);

@@ -10,7 +10,7 @@
 
 mod support;
 
-use selvage::simulate::{Event, Node};
+use selvage::simulate::{Change, Node};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -63,7 +63,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn apply(node: &mut Node, events: Vec<Event>) {
+fn apply(node: &mut Node, events: Vec<Change>) {
     for event in events {
         node.apply(&event).expect("the event");
     }
@@ -75,18 +75,18 @@ fn degrade(node: &mut Node) {
     apply(
         node,
         vec![
-            Event::Rate {
+            Change::Rate {
                 device: "mlx5_5".into(),
                 rate: "200 Gb/sec (2X NDR)".into(),
                 speed: 200_000,
             },
-            Event::PcieLink {
+            Change::PcieLink {
                 pci: nic,
                 speed: "32.0 GT/s PCIe".into(),
                 width: 8,
             },
-            Event::UnloadModule("nvidia_peermem".into()),
-            Event::MemoryPeers(Some(Vec::new())),
+            Change::UnloadModule("nvidia_peermem".into()),
+            Change::MemoryPeers(Some(Vec::new())),
         ],
     );
 }
@@ -94,7 +94,7 @@ fn degrade(node: &mut Node) {
 /// A rail and a GPU are lost.
 fn wreck(node: &mut Node) {
     let gpu = "0000:9d:00.0".parse().unwrap();
-    let kmsg = |text: &str| Event::Kmsg {
+    let kmsg = |text: &str| Change::Kmsg {
         priority: 3,
         micros: 0,
         text: text.into(),
@@ -103,7 +103,7 @@ fn wreck(node: &mut Node) {
     apply(
         node,
         vec![
-            Event::Link {
+            Change::Link {
                 device: "mlx5_3".into(),
                 up: false,
             },
@@ -111,7 +111,7 @@ fn wreck(node: &mut Node) {
             kmsg(
                 "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
             ),
-            Event::ConfigDead {
+            Change::ConfigDead {
                 pci: gpu,
                 dead: true,
             },

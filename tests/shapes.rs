@@ -20,7 +20,7 @@ mod support;
 
 use machines::{Machine, Said, link_down, nameless, never_there, with_two_more, without_driver};
 use selvage::check::profile::{Certainty, Fabric, Shape, by_type};
-use selvage::simulate::{NodeSpec, by_name, shape_names};
+use selvage::simulate::{NodeFiles, by_name, shape_names};
 use std::fmt::Write;
 use std::fs;
 
@@ -61,7 +61,7 @@ impl Row<'_> {
         }
     }
 
-    fn healthy(&mut self, spec: &NodeSpec) -> Said {
+    fn healthy(&mut self, spec: &NodeFiles) -> Said {
         let name = self.name;
         let base = self.machine.said(spec.clone(), Some(name));
         let fabric = self.shape.fabric != Fabric::None;
@@ -98,7 +98,7 @@ impl Row<'_> {
     }
 
     /// What the machine says of itself: EC2 and DGX by DMI, A3 by its NICs, else only whose it is.
-    fn untold(&mut self, spec: &NodeSpec, base: &Said) {
+    fn untold(&mut self, spec: &NodeFiles, base: &Said) {
         let untold = self.machine.judged(spec.clone(), None);
         let told = format!("{}, {}", untold.source, untold.outcome());
         self.tell("untold", &told);
@@ -110,7 +110,7 @@ impl Row<'_> {
         );
     }
 
-    fn faults(&mut self, spec: &NodeSpec, base: &Said) {
+    fn faults(&mut self, spec: &NodeFiles, base: &Said) {
         let name = Some(self.name);
         let (_, sure) = self.shape.rails;
         let at = base.rail_at(base.rails.len() / 2);
@@ -174,7 +174,7 @@ impl Row<'_> {
         self.hold(more.outcome() == "ready", "more than promised is a fault");
     }
 
-    fn unknown(&mut self, spec: &NodeSpec, base: &Said) {
+    fn unknown(&mut self, spec: &NodeFiles, base: &Said) {
         let unknown = self.machine.said(nameless(spec.clone()), Some("none"));
         let told = unknown.outcome_and_sentence();
         self.tell("unknown", &told);

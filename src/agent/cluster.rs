@@ -5,7 +5,7 @@ use super::stopped;
 use crate::blocking::lock;
 use crate::cluster::pods::{Health, PodTable, PodWatch};
 use crate::cluster::writer::WriterChannels;
-use crate::cluster::{EventRequest, EventSender, Limits, Mode, NodeFacts, Writer, api, reach};
+use crate::cluster::{EventRequest, EventSender, Mode, NodeFacts, RateLimits, Writer, api, reach};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};
@@ -93,7 +93,7 @@ impl Cluster {
             status: status_tx,
             node: node_tx,
         });
-        let ((_, memory), limits) = (config.nccl.memory(), Limits::default());
+        let ((_, memory), limits) = (config.nccl.memory(), RateLimits::default());
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
             let mut channels = lock(&channels);
             let settings = settings.clone();

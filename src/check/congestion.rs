@@ -2,7 +2,7 @@
 
 use super::pfc::{self, dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
-use super::rising::{Counters, Rise, counters_of};
+use super::rising::{PortRises, Rise, counters_of};
 use super::{Action, Candidate, Context, Reason, Weight, unseen_on_rails};
 use crate::observe::{Reading, Track};
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.congestion;
     let mut found = Vec::new();
     for port in context.ports() {
-        let counters = Counters::of(context, port);
+        let counters = PortRises::of(context, port);
         let (received, ignored) = (policy.notifications, policy.notifications_ignored);
         for (reason, limit) in [
             ("CongestionNotifications", received),
@@ -59,7 +59,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-fn say(counters: &Counters<'_, '_>, reason: Reason, message: &str) -> Candidate {
+fn say(counters: &PortRises<'_, '_>, reason: Reason, message: &str) -> Candidate {
     let (context, port) = (counters.context, counters.port);
     context.of_port(reason, port, format!("{}: {message}", port.subject))
 }
@@ -77,7 +77,7 @@ fn share(track: &Track) -> Option<f64> {
     (micros > 0).then(|| step.by as f64 / micros as f64)
 }
 
-fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
+fn pause(counters: &PortRises<'_, '_>) -> Vec<Candidate> {
     let (context, port) = (counters.context, counters.port);
     let policy = &context.policy.congestion;
     let netdev = port.port.netdev.as_ref();
@@ -135,7 +135,7 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     unseen.collect()
 }
 
-fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
+fn storm_events(counters: &PortRises<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     let found = STORM_EVENTS.iter().find_map(|(name, weight)| {
         let rise = counters.above(&[*name], limit)?;
@@ -149,7 +149,7 @@ fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
 }
 
 /// Packets that the port dropped, by the counters that its driver has.
-fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
+fn drops(counters: &PortRises<'_, '_>) -> Vec<Candidate> {
     let context = counters.context;
     let policy = &context.policy.congestion;
     let dropped = |reason: Reason, names: &[&str], limit: Limit| {
@@ -197,7 +197,7 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
 }
 
 /// RoCE on a priority without PFC, or PFC nowhere although it must be.
-fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
+fn priority_of_roce(counters: &PortRises<'_, '_>) -> Option<Candidate> {
     let (context, port) = (counters.context, counters.port);
     let expected = context.policy.expect.lossless;
     if expected == LosslessExpectation::Lossy || !port.is_roce() || !port.is_active() {

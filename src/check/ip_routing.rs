@@ -4,7 +4,7 @@
 //! interface answers for any address of the host, and the peer's queue pairs go to the wrong rail.
 
 use super::expected::{Attribute, PEERS, PeerAttribute};
-use super::{Candidate, Context, PortView, Weight, peers::alike, rising::Counters};
+use super::{Candidate, Context, PortView, Weight, peers::alike, rising::PortRises};
 use crate::observe::Ipv4Facts;
 
 check!(ip_routing, run);
@@ -78,7 +78,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let wrong = faults(context, port)?;
     let (what, _) = (WRONG.iter().zip(wrong)).find(|(_, wrong)| *wrong)?;
     let policy = &context.policy.retransmission;
-    let counters = Counters::of(context, port);
+    let counters = PortRises::of(context, port);
     let exceeded = ["hw.req_transport_retries_exceeded"];
     let retries = counters.above(&exceeded, policy.retries_exceeded);
     let breaks = retries.or_else(|| counters.above(&["hw.local_ack_timeout_err"], policy.timeout));

@@ -1,6 +1,6 @@
 //! Errors on the wire.
 
-use super::rising::{Counters, counters_of};
+use super::rising::{PortRises, counters_of};
 use super::{Basis, Candidate, Context, PortView, peers::alike};
 use crate::observe::Window;
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration)
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.link_errors;
-    let counters = Counters::of(context, port);
+    let counters = PortRises::of(context, port);
     let trained = Some(policy.settle.0);
     // A link that falls, or comes up, counts errors while it trains: those are left out. (RoCE: the PMA error
     // files stay 0, so the network device's statistics tell.)

@@ -175,13 +175,13 @@ mod tests {
     use crate::check::nccl::{JobContext, NcclVerdict, Network, judge};
     use crate::check::testing::{Node, key};
     use crate::observe::nccl::NcclLog;
-    use crate::observe::nccl::log::Limits;
+    use crate::observe::nccl::log::LogLimits;
     use crate::observe::{ContainerKey, Gid, GidKind, GidTable, Stamped};
     use crate::units::Millis;
     use std::sync::Arc;
 
     fn verdict(fallback: Fallback, network: Network) -> NcclVerdict {
-        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
+        let mut verdict = judge(&NcclLog::new(LogLimits::CONTAINER), &JobContext::default());
         verdict.tcp_fallback = fallback;
         verdict.network = network;
         verdict

@@ -1,7 +1,7 @@
 //! Losses as the transport sees them.
 
 use super::policy::{Limit, LosslessExpectation};
-use super::rising::{Counters, Rise, counters_of};
+use super::rising::{PortRises, Rise, counters_of};
 use super::{Candidate, Context, PortView, Reason, Weight, pfc};
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ const COMPANY: Duration = Duration::from_secs(600);
 const AGAIN: Duration = Duration::from_secs(3600);
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let counters = (context.ports().iter()).map(|port| Counters::of(context, port));
+    let counters = (context.ports().iter()).map(|port| PortRises::of(context, port));
     counters.flat_map(|of| judge(&of)).collect()
 }
 
-fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
+fn judge(counters: &PortRises<'_, '_>) -> Vec<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let rule = |(reason, limit): (Reason, Limit)| {
         let say = |rise: &Rise<'_>| say(counters, reason, rise);
@@ -47,7 +47,7 @@ fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
 }
 
 /// Losses by their rate, or, where there is little traffic, by their share.
-fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
+fn loss(counters: &PortRises<'_, '_>) -> Option<Candidate> {
     let policy = &counters.context.policy.retransmission;
     let within = policy.loss.within.0;
     let names = counters_of("PacketLoss");
@@ -97,12 +97,12 @@ fn is_lossless(context: &Context<'_>, port: &PortView<'_>) -> Option<bool> {
 }
 
 /// Whether losses were seen with it, or it came before and now again.
-fn is_corroborated(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
+fn is_corroborated(counters: &PortRises<'_, '_>, names: &[&str]) -> bool {
     counters.by(counters_of("PacketLoss"), COMPANY) > 0
         || counters.by(names, AGAIN) > counters.by(names, COMPANY)
 }
 
-fn say(counters: &Counters<'_, '_>, reason: Reason, rise: &Rise<'_>) -> Candidate {
+fn say(counters: &PortRises<'_, '_>, reason: Reason, rise: &Rise<'_>) -> Candidate {
     (counters.candidate(reason, rise, &rise.text())).with("over_seconds", rise.over.as_secs())
 }
 

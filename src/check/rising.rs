@@ -31,7 +31,7 @@ pub(super) struct Rise<'n> {
 }
 
 /// A port's counters, judged as of their last samples: what was seen stays while the source stalls.
-pub(super) struct Counters<'a, 'p> {
+pub(super) struct PortRises<'a, 'p> {
     pub context: &'p Context<'a>,
     pub port: &'p PortView<'a>,
     /// Of counters, and of statistics: when they were last sampled, and the moment to judge them by.
@@ -41,7 +41,7 @@ pub(super) struct Counters<'a, 'p> {
     some_blind: bool,
 }
 
-impl<'a, 'p> Counters<'a, 'p> {
+impl<'a, 'p> PortRises<'a, 'p> {
     pub fn of(context: &'p Context<'a>, port: &'p PortView<'a>) -> Self {
         let netdev = port.port.netdev.as_deref().unwrap_or_default();
         let snapshot = context.snapshot;
@@ -55,7 +55,7 @@ impl<'a, 'p> Counters<'a, 'p> {
         let of_netdev = port.statistics.into_iter().flatten();
         let mut of_netdev = of_netdev.filter(|(name, _)| *name != "carrier_changes");
         let judged_at = context.as_of(counters, "counters", &port.key.device.0);
-        Counters {
+        PortRises {
             context,
             port,
             some_blind: tracks.any(|track| is_blind(track, counters))

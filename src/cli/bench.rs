@@ -3,7 +3,7 @@
 use super::nccl::{self, ScannedLog};
 use super::run::{init_log, load_on_tree};
 use super::{ArgInputs, Exit, complain, fail, on_runtime, print, refuse_all};
-use crate::check::bench::{LogFacts, Verdict, judge, no_output};
+use crate::check::bench::{Grade, LogFacts, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::files::{self, check_replaceable, replace};
 use crate::observe::bench::{BenchLog, Collective, Rails};
@@ -85,10 +85,10 @@ pub(super) fn command(inputs: &ArgInputs, args: &BenchArgs, matches: &ArgMatches
     }
     printed?;
     Ok(match bench.verdict {
-        Verdict::WrongResults | Verdict::Tcp => 2,
-        Verdict::Below => 1,
-        Verdict::LineRate if errors.is_empty() => 0,
-        Verdict::LineRate | Verdict::Unknown => 3,
+        Grade::WrongResults | Grade::Tcp => 2,
+        Grade::Below => 1,
+        Grade::LineRate if errors.is_empty() => 0,
+        Grade::LineRate | Grade::Unknown => 3,
     })
 }
 

@@ -1,7 +1,7 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
 use super::{Exit, fail, on_runtime, print, refuse};
-use crate::cluster::{Limits, NodeApi, cleanup};
+use crate::cluster::{NodeApi, RateLimits, cleanup};
 use crate::config::Config;
 use clap::Args;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub(super) fn run(config: &Config, which: &CleanupTarget) -> Exit {
     let settings = &config.cluster;
     let dry = settings.dry_run;
     let done = on_runtime(async {
-        let api = NodeApi::connect(settings, "", Limits::default()).await;
+        let api = NodeApi::connect(settings, "", RateLimits::default()).await;
         let api = api.map_err(io::Error::other)?;
         let say = |what: &str, parts: &[&str]| {
             let word = if dry { "would remove" } else { "removed" };

@@ -13,7 +13,7 @@ use crate::agent::AgentError;
 use crate::files::{check_replaceable, replace};
 use crate::host::Host;
 use crate::report::Report;
-use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
+use crate::simulate::{self, Node, NodeFiles, Scenario, fleet, preset};
 use crate::source::tree;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -120,7 +120,7 @@ fn say(line: &str) {
 /// One node of the demo.
 struct Member {
     scenario: Scenario,
-    spec: NodeSpec,
+    spec: NodeFiles,
     root: PathBuf,
     listen: SocketAddr,
 }

@@ -2,7 +2,7 @@
 
 use super::run::init_log;
 use super::{Exit, complain, fail, on_runtime, print, refuse, refuse_all, stop_signal, style};
-use crate::cluster::{ApiError, ClusterSettings, Limits, connect};
+use crate::cluster::{ApiError, ClusterSettings, RateLimits, connect};
 use crate::config;
 use crate::fleet::api::FleetApi;
 use crate::fleet::watched::Watched;
@@ -118,7 +118,7 @@ impl CommandLine {
     }
 
     async fn connect(&self) -> Result<(FleetApi, String), u8> {
-        let limits = Limits::default();
+        let limits = RateLimits::default();
         let connected = connect(&self.settings, &limits, self.flags.context.as_deref()).await;
         let (client, namespace) = connected.map_err(fail)?;
         Ok((FleetApi::new(client, &self.settings, limits), namespace))

@@ -2,7 +2,7 @@
 
 use super::{ArgInputs, Exit, complain, compression, print};
 use crate::check::nccl::{Fallback, JobContext, judge};
-use crate::observe::{nccl::NcclLog, nccl::log::Limits};
+use crate::observe::{nccl::NcclLog, nccl::log::LogLimits};
 use crate::report::nccl::{self as report, NcclInput};
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;
@@ -84,7 +84,7 @@ pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<
 }
 
 fn scan(mut input: impl Read, path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<ScannedLog> {
-    let mut log = NcclLog::new(Limits::FILE);
+    let mut log = NcclLog::new(LogLimits::FILE);
     let mut reader = Reader::default();
     let mut is_begun = false;
     let mut piece = vec![0; PIECE];

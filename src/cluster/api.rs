@@ -4,8 +4,8 @@ use super::budget::{Ledger, Listed, ListedNodes};
 use super::guarded_client::{TOO_LONG, guarded};
 use super::reconcile::NodePatch;
 use super::{
-    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeObject, NodeView, bounded, chain,
-    is_dns_name, names, resource, text,
+    ApiError, ApiResult, ClusterSettings, ErrorKind, NodeObject, NodeView, RateLimits, bounded,
+    chain, is_dns_name, names, resource, text,
 };
 use crate::files::read_regular;
 use crate::units::{REVISION, VERSION};
@@ -39,7 +39,7 @@ pub fn is_in_cluster(settings: &ClusterSettings) -> bool {
 /// Why the configuration cannot be used.
 pub async fn connect(
     cluster: &ClusterSettings,
-    limits: &Limits,
+    limits: &RateLimits,
     context: Option<&str>,
 ) -> ApiResult<(Client, String)> {
     let failed = |error: String| ApiError::other("configure the API client", error);
@@ -110,7 +110,7 @@ pub struct NodeApi {
     pub node: String,
     ledger_key: String,
     taint: String,
-    limits: Limits,
+    limits: RateLimits,
 }
 
 impl NodeApi {
@@ -121,7 +121,7 @@ impl NodeApi {
     pub async fn connect(
         settings: &ClusterSettings,
         node: &str,
-        limits: Limits,
+        limits: RateLimits,
     ) -> ApiResult<Self> {
         let (client, namespace) = connect(settings, &limits, None).await?;
         Ok(NodeApi {
@@ -288,7 +288,7 @@ pub(crate) async fn each<K: Clone + Debug + DeserializeOwned>(
     what: &'static str,
     api: &Api<K>,
     mut params: ListParams,
-    limits: Limits,
+    limits: RateLimits,
     mut take: impl FnMut(K),
 ) -> ApiResult<()> {
     loop {

@@ -3,7 +3,7 @@
 use super::budget::LEASE;
 use super::reconcile::{NodePatch, reconcile};
 use super::{
-    ApiResult, ClusterSettings, Desired, ErrorKind, Limits, NodeApi, NodeView, bounded, each,
+    ApiResult, ClusterSettings, Desired, ErrorKind, NodeApi, NodeView, RateLimits, bounded, each,
 };
 use kube::api::{DeleteParams, ListParams};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub async fn clean(
         params = params.fields(&format!("metadata.name={name}"));
     }
     let mut found = Vec::new();
-    let limits = Limits::default();
+    let limits = RateLimits::default();
     each("list the nodes", &api.nodes, params, limits, |node| {
         let view = NodeView::of(&node);
         if removal(&view, settings).next().is_some() {
@@ -82,7 +82,7 @@ async fn clean_leases(
     dry_run: bool,
     mut say: impl FnMut(&str, &[&str]),
 ) -> ApiResult<usize> {
-    let limits = Limits::default();
+    let limits = RateLimits::default();
     let params = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
     each("list the leases", &api.leases, params, limits, |lease| {

@@ -6,7 +6,7 @@
 //! name on each attempt, so that a request whose answer is lost makes two.
 
 use super::api::post_params;
-use super::{ApiError, ApiResult, ErrorKind, EventRequest, Limits, bounded, names};
+use super::{ApiError, ApiResult, ErrorKind, EventRequest, RateLimits, bounded, names};
 use crate::units::cut;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -50,7 +50,7 @@ pub(super) struct EventRecorder {
 }
 
 impl EventRecorder {
-    pub fn new(node: &str, limits: Limits) -> Self {
+    pub fn new(node: &str, limits: RateLimits) -> Self {
         EventRecorder {
             node: node.to_string(),
             deadline: limits.deadline,

@@ -35,7 +35,7 @@ pub use events::{EventKind, EventRequest, EventSender, PodRef};
 use label_syntax::is_dns_name;
 pub use node::{Condition, NodeObject, NodeView, resource, text};
 pub(crate) use node_group::NodeGroup;
-pub use rate_limit::Limits;
+pub use rate_limit::RateLimits;
 use rate_limit::{Gate, Gates, RECONNECT_AFTER};
 pub use settings::{BudgetMax, ClusterSettings, Mode, TaintEffect};
 pub use silence::Mutes;

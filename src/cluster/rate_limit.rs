@@ -12,7 +12,7 @@ pub(super) const RECONNECT_AFTER: u32 = 5;
 defaults! {
     /// Times that are not settings; tests shorten them.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    Limits {
+    RateLimits {
         /// Deadline of a request.
         deadline: Duration = Duration::from_secs(10),
         /// Deadline of one page of a list.
@@ -79,7 +79,7 @@ pub(super) enum Gate {
 /// so often.
 #[derive(Debug)]
 pub(super) struct Gates {
-    limits: Limits,
+    limits: RateLimits,
     /// When a gate opens; where it allows a burst, when that is fully replenished.
     opens: BTreeMap<Gate, Instant>,
     /// The wait before the next pass, if nothing changes before.
@@ -88,7 +88,7 @@ pub(super) struct Gates {
 
 impl Gates {
     /// All open.
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &RateLimits) -> Self {
         Gates {
             limits: *limits,
             opens: BTreeMap::new(),
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_minute_and_spread() {
-        let limits = Limits::default();
+        let limits = RateLimits::default();
         let mut waits = backoff(limits.backoff);
         for longest in [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000] {
             let wait = waits.next().unwrap().as_millis();
@@ -159,9 +159,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flap_is_written_a_few_times_and_then_now_and_then() {
-        let limits = Limits {
+        let limits = RateLimits {
             burst: 3,
-            ..Limits::default()
+            ..RateLimits::default()
         };
         let mut gates = Gates::new(&limits);
         let mut taken = 0;
@@ -170,7 +170,7 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert_eq!(taken, 3 + 19);
-        let mut gates = Gates::new(&Limits { burst: 1, ..limits });
+        let mut gates = Gates::new(&RateLimits { burst: 1, ..limits });
         assert!(gates.take(Gate::Taints) && gates.take(Gate::PodEvents));
         assert_eq!(gates.requeue, None);
         tokio::time::advance(Duration::from_secs(10)).await;

@@ -3,7 +3,7 @@
 
 use super::names::FIELD_MANAGER;
 use super::{
-    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeApi, bounded, rate_limit,
+    ApiError, ApiResult, ClusterSettings, ErrorKind, NodeApi, RateLimits, bounded, rate_limit,
 };
 use backon::Retryable;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 10;
 
 /// Finds out, and logs it. `node`: the agent's own.
 pub async fn log_reach(settings: ClusterSettings, node: &str) {
-    let limits = Limits::default();
+    let limits = RateLimits::default();
     tokio::time::sleep(SPREAD.mul_f64(fastrand::f64())).await;
     let attempt = async || {
         let api = NodeApi::connect(&settings, node, limits).await?;
@@ -44,7 +44,7 @@ pub async fn log_reach(settings: ClusterSettings, node: &str) {
 /// When the server does not answer in time, or refuses the list.
 pub async fn reach(
     api: &NodeApi,
-    limits: Limits,
+    limits: RateLimits,
 ) -> ApiResult<Option<(String, Option<&'static str>)>> {
     let nodes = &api.nodes;
     let two = ListParams::default().limit(2);

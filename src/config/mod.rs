@@ -15,7 +15,7 @@ pub use listen::Listen;
 pub use load::{Loaded, add_agent_args, add_args, add_file_args, load};
 pub use print::to_toml_defaults;
 pub use sections::{
-    AgentSettings, Counters, Intervals, KmsgSource, LogFormat, LogLevel, Nccl, PodSource,
+    AgentSettings, Counters, Intervals, KmsgSource, LogFormat, LogLevel, NcclSettings, PodSource,
     RdmaSource, Serve, SlurmSettings,
 };
 pub(crate) use settings::flag_hint;
@@ -50,7 +50,7 @@ section! {
         /// What is written to the node's object in the Kubernetes API, and when.
         cluster: ClusterSettings,
         /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
-        nccl: Nccl,
+        nccl: NcclSettings,
         /// `selvage slurm health` (docs/slurm.md).
         slurm: SlurmSettings,
         /// Thresholds of the checks.

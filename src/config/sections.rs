@@ -112,7 +112,7 @@ section! {
     }
 
     /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
-    Nccl {
+    NcclSettings {
         /// Follow the node's pod logs for lines that NCCL writes.
         logs: bool = true,
         /// Where the kubelet keeps pod logs; a relative path is below the host root.
@@ -207,7 +207,7 @@ words! {
     }
 }
 
-impl Nccl {
+impl NcclSettings {
     /// Bytes for what pods' logs say, and for their manifests.
     pub fn memory(&self) -> (usize, usize) {
         let quarter = self.memory_mib.max(1).saturating_mul(1 << 18);

@@ -3,8 +3,8 @@
 
 use super::{FleetNode, agent_client::PORT, mute};
 use crate::cluster::{
-    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, NodeObject, NodeView, bounded, each,
-    names, resource,
+    ApiError, ApiResult, ClusterSettings, ErrorKind, NodeObject, NodeView, RateLimits, bounded,
+    each, names, resource,
 };
 use crate::report::Style;
 use backon::{ConstantBuilder, Retryable};
@@ -30,12 +30,12 @@ pub struct FleetApi {
     /// All Nodes.
     pub nodes: Api<NodeObject>,
     settings: ClusterSettings,
-    limits: Limits,
+    limits: RateLimits,
 }
 
 impl FleetApi {
     /// By a client and the settings that the agents have, too.
-    pub fn new(client: Client, settings: &ClusterSettings, limits: Limits) -> Self {
+    pub fn new(client: Client, settings: &ClusterSettings, limits: RateLimits) -> Self {
         FleetApi {
             nodes: Api::all_with(client.clone(), &resource()),
             client,

@@ -4,7 +4,7 @@ use super::sidecar_record::sidecar_verdict;
 use crate::check::job_verdicts::{ContainerVerdict, Outcomes, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network, judge};
 use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::log::LogLimits;
 use crate::observe::{ContainerKey, PodFacts};
 use crate::source::nccl::Reader;
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
@@ -383,7 +383,7 @@ impl JobLog {
     fn new(restart: u32, now: Millis) -> Self {
         JobLog {
             restart,
-            log: NcclLog::new(Limits::CONTAINER),
+            log: NcclLog::new(LogLimits::CONTAINER),
             dirty: true,
             began: now,
             last_line: now,

@@ -55,19 +55,19 @@ impl Environment {
     }
 
     /// A setting as NCCL sees it, with its origin.
-    pub fn nccl(&self, name: &'static str) -> Option<Setting<'_>> {
+    pub fn nccl(&self, name: &'static str) -> Option<Variable<'_>> {
         let (value, file) = match (self.get(name), self.nccl_files.get(name)) {
             (Some(value), _) => (value, None),
             (None, Some((value, file))) => (value.as_str(), Some(file.as_str())),
             (None, None) => return None,
         };
-        Some(Setting { name, value, file })
+        Some(Variable { name, value, file })
     }
 }
 
 /// One NCCL setting. It is displayed as `NCCL_NET=Socket (in /etc/nccl.conf)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting<'a> {
+pub struct Variable<'a> {
     /// Name of the variable.
     pub name: &'static str,
     /// The value exactly as written.
@@ -76,7 +76,7 @@ pub struct Setting<'a> {
     pub file: Option<&'a str>,
 }
 
-impl fmt::Display for Setting<'_> {
+impl fmt::Display for Variable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, self.value)?;
         self.file.map_or(Ok(()), |file| write!(f, " (in {file})"))

@@ -27,7 +27,7 @@ mod vf;
 
 pub use container::{
     Attempt, ContainerFacts, Environment, Interface, Library, MasterFacts, Privileges, SeenDevice,
-    SeenPort, Setting, SharedMemory, StorageFacts,
+    SeenPort, SharedMemory, StorageFacts, Variable,
 };
 pub use counters::{CounterKind, Counts, PMA_WORDS, PmaSkip, PortCounters, hw_kind, pma_kind};
 pub use dot1x::Dot1xFacts;

@@ -65,7 +65,7 @@ const CREDIT: Duration = Duration::from_millis(50);
 defaults! {
     /// Bounds on what clients can take.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    Limits {
+    HttpLimits {
         /// Open connections. At the bound, of the client that has most, the one that has been idle
         /// longest makes room.
         connections: usize = 64,
@@ -98,7 +98,7 @@ pub trait Answers: Send + Sync + 'static {
     /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
     fn answer(&self, request: &Request<Incoming>, client: &Peer) -> Answer;
     /// Bounds on what clients can take.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> HttpLimits;
     /// TLS and who may ask, as of now; by default everybody, over plain HTTP.
     fn access(&self) -> Access {
         Access::default()
@@ -118,7 +118,7 @@ pub struct ServeState<S> {
     /// How much the metrics tell.
     pub detail: Detail,
     /// Bounds on what clients can take.
-    pub limits: Limits,
+    pub limits: HttpLimits,
     /// TLS and authentication; the default is plain HTTP for all.
     pub guard: Arc<TlsAuth>,
     /// The names that requests may be meant for.
@@ -176,7 +176,7 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> HttpLimits {
         self.limits
     }
 
@@ -264,7 +264,7 @@ fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
 }
 
 /// An open connection as the accept loop sees it.
-struct Open {
+struct OpenConnection {
     task: AbortHandle,
     /// The turn of its last request, or of its accept.
     active: Arc<AtomicU64>,
@@ -282,7 +282,7 @@ pub async fn serve(
     let turns = Arc::new(AtomicU64::new(0));
     let answer_credit = Arc::new(Mutex::new(Credit::full(Instant::now())));
     let mut tasks = JoinSet::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenConnection> = Vec::new();
     loop {
         tokio::select! {
             biased;
@@ -307,7 +307,7 @@ pub async fn serve(
                         tick,
                     };
                     let task = tasks.spawn(served.connection(stream, address));
-                    open.push(Open { task, active, address });
+                    open.push(OpenConnection { task, active, address });
                     // In a burst of connections, each gets to read its request before the next may
                     // push it out.
                     tokio::task::yield_now().await;
@@ -330,7 +330,7 @@ pub async fn serve(
 
 /// Ends a connection if there are too many for one more, in all or from its address: of the address that
 /// has most, the one that has been idle longest.
-fn make_room(open: &mut Vec<Open>, address: IpAddr, limits: Limits) {
+fn make_room(open: &mut Vec<OpenConnection>, address: IpAddr, limits: HttpLimits) {
     let held = |address: IpAddr| open.iter().filter(|one| one.address == address).count();
     let crowded = held(address) >= limits.per_address;
     if !crowded && open.len() < limits.connections {

@@ -84,11 +84,11 @@ mod tests {
     use super::*;
     use crate::check::nccl::{JobContext, judge};
     use crate::observe::nccl::NcclLog;
-    use crate::observe::nccl::log::Limits;
+    use crate::observe::nccl::log::LogLimits;
 
     #[test]
     fn text_from_a_log_steers_no_terminal() {
-        let log = NcclLog::new(Limits::FILE);
+        let log = NcclLog::new(LogLimits::FILE);
         let mut verdict = judge(&log, &JobContext::default());
         verdict.summary = "a\u{1b}[31mb".into();
         let input = NcclInput {

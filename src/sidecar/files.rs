@@ -2,7 +2,7 @@
 //! with the container's name in front.
 
 use crate::host::Host;
-use crate::observe::{Reading, nccl::NcclLog, nccl::log::Limits};
+use crate::observe::{Reading, nccl::NcclLog, nccl::log::LogLimits};
 use crate::source::nccl::Reader;
 use crate::source::pod_logs::{Container, Follower, Layout, Options, PollStats, Sink};
 use crate::units::Millis;
@@ -132,7 +132,7 @@ impl Sink for Collected {
             return;
         }
         let log = (self.logs.entry(container.to_string()))
-            .or_insert_with(|| NcclLog::new(Limits::CONTAINER));
+            .or_insert_with(|| NcclLog::new(LogLimits::CONTAINER));
         let reader = self.readers.entry(name.clone()).or_default();
         reader.take_line(line, log, self.read_at);
     }

@@ -52,10 +52,10 @@ impl http::Answers for watch::Receiver<Arc<SidecarPage>> {
         }
     }
 
-    fn limits(&self) -> http::Limits {
-        http::Limits {
+    fn limits(&self) -> http::HttpLimits {
+        http::HttpLimits {
             connections: 16,
-            ..http::Limits::default()
+            ..http::HttpLimits::default()
         }
     }
 }

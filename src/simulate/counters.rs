@@ -1,6 +1,6 @@
 //! Counters and statistics of each driver, from `data/counters.toml`.
 
-use super::spec::{Attr, Attrs};
+use super::spec::{SysfsValue, SysfsValues};
 use crate::data_files::embedded;
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -42,12 +42,12 @@ pub(super) static TABLES: LazyLock<Tables> =
     LazyLock::new(|| embedded(include_str!("data/counters.toml")));
 
 /// Counters of these tables; where two have the same name, the later one holds.
-pub(super) fn counters(tables: &[String], seed: u64) -> Attrs {
+pub(super) fn counters(tables: &[String], seed: u64) -> SysfsValues {
     let tables = tables.iter().filter_map(|name| TABLES.counters.get(name));
     let rules = tables.flatten();
     let attrs = rules.map(|(name, rule)| {
-        let text = || Attr::Text(rule.clone());
-        let attr = evaluate(rule, name, seed, 0).map_or_else(text, Attr::Number);
+        let text = || SysfsValue::Text(rule.clone());
+        let attr = evaluate(rule, name, seed, 0).map_or_else(text, SysfsValue::Number);
         (name.clone(), attr)
     });
     attrs.collect()

@@ -17,8 +17,8 @@ use toml::{Table, Value};
 struct Catalogue {
     root_port: PciSpec,
     switch_port: PciSpec,
-    gpus: BTreeMap<String, Gpu>,
-    nics: BTreeMap<String, Nic>,
+    gpus: BTreeMap<String, GpuModel>,
+    nics: BTreeMap<String, NicModel>,
     ports: BTreeMap<String, PortKind>,
     /// Kernel modules that are loaded together, by a name that stands for them in `modules`.
     modules: BTreeMap<String, Vec<ModuleSpec>>,
@@ -40,7 +40,7 @@ const NVIDIA: u16 = 0x10de;
 /// A GPU model as the table of machines names it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Gpu {
+struct GpuModel {
     model: String,
     pci: PciSpec,
 }
@@ -48,7 +48,7 @@ struct Gpu {
 /// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Nic {
+struct NicModel {
     /// Its function; where it has no class of its own, that of Ethernet or InfiniBand. A virtual one has
     /// no AER, and its link registers read zero (PCIe base specification, chapter on SR-IOV).
     pci: PciSpec,
@@ -121,7 +121,7 @@ struct NicGroup {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Machine {
-    host: NodeSpec,
+    host: NodeFiles,
     /// Path of the root buses below `/sys/devices`, with `{domain}`.
     root: Option<String>,
     bridges: Vec<String>,
@@ -166,7 +166,7 @@ pub fn listing() -> String {
 }
 
 /// A node by the name of a machine.
-pub fn preset(name: &str) -> Option<NodeSpec> {
+pub fn preset(name: &str) -> Option<NodeFiles> {
     let mut table = CATALOGUE.merged(name)?;
     table.retain(|key, _| !matches!(key, "name" | "about" | "shape"));
     let machine: Machine = table.try_into().ok()?;
@@ -175,7 +175,7 @@ pub fn preset(name: &str) -> Option<NodeSpec> {
 
 /// A node by a preset's name, else by an instance type of a known shape (`p5.48xlarge`,
 /// `BM.GPU.B200.8`, `dgxh100`).
-pub fn by_name(name: &str) -> Option<NodeSpec> {
+pub fn by_name(name: &str) -> Option<NodeFiles> {
     let of_shape = || {
         let shape = by_type(name)?;
         let mut names = shape_names().into_iter();
@@ -211,7 +211,7 @@ fn merge(base: &mut Table, over: Table) {
 }
 
 /// Where functions are, by texts as [`place`] takes them, or by names of several such.
-fn places(spec: &mut NodeSpec, at: &[String]) -> Vec<PciSpec> {
+fn places(spec: &mut NodeFiles, at: &[String]) -> Vec<PciSpec> {
     let texts = at.iter().flat_map(|at| match CATALOGUE.places.get(at) {
         Some(several) => several.as_slice(),
         None => std::slice::from_ref(at),
@@ -221,7 +221,7 @@ fn places(spec: &mut NodeSpec, at: &[String]) -> Vec<PciSpec> {
 
 /// Where a function is: its address, the port above it, its NUMA node. Makes the bridges above: addresses
 /// from the root port downwards, joined by `/`, perhaps with `@` and the NUMA node.
-fn place(spec: &mut NodeSpec, text: &str) -> Option<PciSpec> {
+fn place(spec: &mut NodeFiles, text: &str) -> Option<PciSpec> {
     let (path, numa) = text.split_once('@').unwrap_or((text, "0"));
     let numa = numa.parse().ok()?;
     let mut at: Option<PciSpec> = None;
@@ -263,7 +263,7 @@ fn lossless(pfc: u8) -> Option<DcbFacts> {
 
 impl Machine {
     /// The node that this machine is.
-    fn node(&self) -> NodeSpec {
+    fn node(&self) -> NodeFiles {
         let mut spec = self.host.clone();
         spec.iommu = spec.iommu.filter(|kind| !kind.is_empty());
         for path in &self.bridges {
@@ -284,20 +284,20 @@ impl Machine {
         for name in &self.restricted {
             let port = spec.port_mut(name).and_then(|port| port.pma.as_mut());
             for attr in port.into_iter().flat_map(BTreeMap::values_mut) {
-                *attr = Attr::Errno(nix::libc::EINVAL);
+                *attr = SysfsValue::Errno(nix::libc::EINVAL);
             }
         }
         spec
     }
 
-    fn add_pci(&self, spec: &mut NodeSpec, mut pci: PciSpec) {
+    fn add_pci(&self, spec: &mut NodeFiles, mut pci: PciSpec) {
         let domain = format!("{:04x}", pci.bdf.domain);
         let root = self.root.as_ref().filter(|_| pci.parent.is_none());
         pci.root = root.map(|root| root.replace("{domain}", &domain));
         spec.pci.insert(pci.bdf.to_string(), pci);
     }
 
-    fn add_gpus(&self, spec: &mut NodeSpec, group: &GpuGroup) {
+    fn add_gpus(&self, spec: &mut NodeFiles, group: &GpuGroup) {
         let Some(gpu) = CATALOGUE.gpus.get(&group.gpu) else {
             return;
         };
@@ -317,7 +317,7 @@ impl Machine {
         }
     }
 
-    fn add_nics(&self, spec: &mut NodeSpec, group: &NicGroup) {
+    fn add_nics(&self, spec: &mut NodeFiles, group: &NicGroup) {
         let Some(nic) = CATALOGUE.nics.get(&group.nic) else {
             if !group.netdev.is_empty() {
                 add_netdev(spec, group, &group.netdev, None, group.rate.as_deref());
@@ -353,7 +353,7 @@ impl Machine {
 }
 
 /// A virtual function as its physical one shows it.
-fn add_to_physical(spec: &mut NodeSpec, pf: Bdf, at: Bdf, link: Option<VfLink>) {
+fn add_to_physical(spec: &mut NodeFiles, pf: Bdf, at: Bdf, link: Option<VfLink>) {
     let Some(pci) = spec.pci.get_mut(&pf.to_string()) else {
         return;
     };
@@ -369,8 +369,8 @@ fn add_to_physical(spec: &mut NodeSpec, pf: Bdf, at: Bdf, link: Option<VfLink>) 
 
 /// The RDMA device and the interface of a function.
 fn add_functions(
-    spec: &mut NodeSpec,
-    nic: &Nic,
+    spec: &mut NodeFiles,
+    nic: &NicModel,
     group: &NicGroup,
     pci: Bdf,
     (device, netdev): (&str, &str),
@@ -425,7 +425,7 @@ fn add_functions(
 }
 
 /// Counters of these tables, where the driver has any.
-fn table(tables: &Option<Vec<String>>, seed: u64) -> Option<Attrs> {
+fn table(tables: &Option<Vec<String>>, seed: u64) -> Option<SysfsValues> {
     Some(counters(tables.as_ref()?, seed))
 }
 
@@ -444,7 +444,7 @@ fn guid(kind: &PortKind, seed: u64) -> u64 {
 }
 
 fn add_netdev(
-    spec: &mut NodeSpec,
+    spec: &mut NodeFiles,
     group: &NicGroup,
     name: &str,
     pci: Option<Bdf>,
@@ -505,7 +505,7 @@ fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) 
 
 /// A link that lost its partner after boot; or one that was never `cabled`, where nothing was counted but
 /// `lifespan`, which is a setting.
-fn set_link_down(spec: &mut NodeSpec, device: &str, cabled: bool) {
+fn set_link_down(spec: &mut NodeFiles, device: &str, cabled: bool) {
     let Some(port) = spec.port_mut(device) else {
         return;
     };
@@ -513,7 +513,7 @@ fn set_link_down(spec: &mut NodeSpec, device: &str, cabled: bool) {
     let groups = [&mut port.pma, &mut port.hw].into_iter().flatten();
     let attrs = groups.flatten();
     for (_, attr) in attrs.filter(|(name, _)| !cabled && *name != "lifespan") {
-        if let Attr::Number(value) = attr {
+        if let SysfsValue::Number(value) = attr {
             *value = 0;
         }
     }

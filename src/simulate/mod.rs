@@ -6,8 +6,8 @@
 //! statistics, DCB settings, link states of virtual functions and queue pairs below `selvage/` (see
 //! [`crate::source::replay`]).
 
+mod change;
 mod counters;
-mod event;
 mod machines;
 mod nccl;
 mod node;
@@ -16,7 +16,7 @@ mod scenario;
 mod spec;
 mod tree;
 
-pub use event::Event;
+pub use change::Change;
 pub use machines::{by_name, listing, preset, presets, shape_names};
 pub use node::Node;
 pub use scenario::{Scenario, Step, fleet, play, plays};

@@ -2,7 +2,7 @@
 
 use super::spec::*;
 use super::tree::{Tree, TreeWriter};
-use super::{Event, counters, render};
+use super::{Change, counters, render};
 use crate::observe::{CounterKind, PodFacts, pma_kind};
 use crate::units::Bdf;
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ const TOO_LARGE: usize = 200_000;
 #[derive(Debug)]
 pub struct Node {
     writer: TreeWriter,
-    spec: NodeSpec,
+    spec: NodeFiles,
     pods: Vec<PodFacts>,
     processes: Vec<ProcessSpec>,
     /// The specification as it is in the directory, and what its parts consist of there.
-    shown: NodeSpec,
+    shown: NodeFiles,
     written: BTreeMap<String, Tree>,
     next_sequence: u64,
     last_micros: u64,
@@ -33,13 +33,13 @@ pub struct Node {
 
 impl Node {
     /// Writes the whole node below `root`.
-    pub fn write(spec: NodeSpec, root: impl Into<PathBuf>) -> io::Result<Self> {
+    pub fn write(spec: NodeFiles, root: impl Into<PathBuf>) -> io::Result<Self> {
         let mut node = Node {
             writer: TreeWriter::new(root)?,
             spec,
             pods: Vec::new(),
             processes: Vec::new(),
-            shown: NodeSpec::default(),
+            shown: NodeFiles::default(),
             written: BTreeMap::new(),
             next_sequence: 0,
             last_micros: 0,
@@ -51,7 +51,7 @@ impl Node {
     }
 
     /// The node as it is now.
-    pub fn spec(&self) -> &NodeSpec {
+    pub fn spec(&self) -> &NodeFiles {
         &self.spec
     }
 
@@ -61,12 +61,12 @@ impl Node {
     }
 
     /// Makes it another node: only files that differ are written.
-    pub fn become_another(&mut self, spec: NodeSpec) -> io::Result<()> {
+    pub fn become_another(&mut self, spec: NodeFiles) -> io::Result<()> {
         if spec == self.shown {
             return Ok(());
         }
         self.spec = spec;
-        self.shown = NodeSpec::default();
+        self.shown = NodeFiles::default();
         // As one tree: a file of a part that goes may be another's that comes.
         let old = std::mem::take(&mut self.written).into_values().collect();
         let parts = self.parts();
@@ -98,44 +98,44 @@ impl Node {
     ///
     /// # Errors
     /// The event names something that the node does not have, or a file cannot be written.
-    pub fn apply(&mut self, event: &Event) -> io::Result<()> {
+    pub fn apply(&mut self, event: &Change) -> io::Result<()> {
         let missing = || {
             let what = format!("the simulated node lacks what an event names: {event:?}");
             io::Error::new(io::ErrorKind::NotFound, what)
         };
         match event {
-            Event::All(events) => events.iter().try_for_each(|event| self.apply(event)),
-            Event::Link { device, up } => {
+            Change::All(events) => events.iter().try_for_each(|event| self.apply(event)),
+            Change::Link { device, up } => {
                 let log = self.link(device, *up).ok_or_else(missing)?;
                 self.sync()?;
                 log.map_or(Ok(()), |(bdf, text)| self.kmsg(6, 0, &text, Some(bdf)))
             }
-            Event::Kmsg {
+            Change::Kmsg {
                 priority,
                 micros,
                 text,
                 device,
             } => self.kmsg(*priority, *micros, text, *device),
-            Event::KmsgTooLarge => self.kmsg(4, 0, &"x".repeat(TOO_LARGE), None),
-            Event::PodStarts(pod) => {
+            Change::KmsgTooLarge => self.kmsg(4, 0, &"x".repeat(TOO_LARGE), None),
+            Change::PodStarts(pod) => {
                 self.pods.push(pod.as_ref().clone());
                 self.writer.append(log_file(pod), "")
             }
-            Event::PodPrints { uid, lines } => {
+            Change::PodPrints { uid, lines } => {
                 // A busy machine may come to a line before its pod starts, or after it has ended.
                 let mut pods = self.pods.iter().filter(|pod| pod.uid == *uid);
                 pods.try_for_each(|pod| self.writer.append(log_file(pod), &framed(lines)))
             }
-            Event::PodEnds(uid) => {
+            Change::PodEnds(uid) => {
                 for pod in self.pods.extract_if(.., |pod| pod.uid == *uid) {
                     self.writer.remove_all(&log_dir(&pod))?;
                 }
                 self.processes.retain(|process| process.pod != *uid);
                 self.sync()
             }
-            Event::Refuse { path, errno } => self.writer.refuse(path, *errno),
+            Change::Refuse { path, errno } => self.writer.refuse(path, *errno),
             // The cluster's.
-            Event::PluginStops(_) => Ok(()),
+            Change::PluginStops(_) => Ok(()),
             _ => {
                 self.change(event).ok_or_else(missing)?;
                 self.sync()
@@ -144,10 +144,10 @@ impl Node {
     }
 
     /// Changes the specification. `None`: the node does not have what the event names.
-    fn change(&mut self, event: &Event) -> Option<()> {
+    fn change(&mut self, event: &Change) -> Option<()> {
         let spec = &mut self.spec;
         match event {
-            Event::Rate {
+            Change::Rate {
                 device,
                 rate,
                 speed,
@@ -158,37 +158,37 @@ impl Node {
                     spec.netdev_mut(&netdev)?.speed = *speed;
                 }
             }
-            Event::Counter { device, name, add } => count(spec.port_mut(device)?, name, *add)?,
-            Event::Ethtool { netdev, name, add } => {
+            Change::Counter { device, name, add } => count(spec.port_mut(device)?, name, *add)?,
+            Change::Ethtool { netdev, name, add } => {
                 add_statistic(spec.netdev_mut(netdev)?, name, *add);
             }
-            Event::Carrier { netdev, up, edges } => {
+            Change::Carrier { netdev, up, edges } => {
                 let netdev = spec.netdev_mut(netdev)?;
                 netdev.carrier = *up;
                 netdev.carrier_changes += edges;
             }
-            Event::Traffic { millis, percent } => traffic(spec, *millis, *percent),
-            Event::RemoveDevice(name) => {
+            Change::Traffic { millis, percent } => traffic(spec, *millis, *percent),
+            Change::RemoveDevice(name) => {
                 let at = spec.rdma.iter().position(|device| device.name == *name)?;
                 spec.rdma.remove(at);
             }
-            Event::ConfigDead { pci, dead } => spec.function_mut(*pci)?.dead = *dead,
-            Event::PcieLink { pci, speed, width } => {
+            Change::ConfigDead { pci, dead } => spec.function_mut(*pci)?.dead = *dead,
+            Change::PcieLink { pci, speed, width } => {
                 spec.function_mut(*pci)?.link = (speed.clone(), *width);
             }
-            Event::Aer { pci, add } => {
+            Change::Aer { pci, add } => {
                 let totals = spec.function_mut(*pci)?.aer.get_or_insert([0; 3]);
                 (totals.iter_mut().zip(add)).for_each(|(total, add)| *total += add);
             }
-            Event::LoadModule(module) => {
+            Change::LoadModule(module) => {
                 spec.modules.retain(|known| known.name != module.name);
                 spec.modules.push(module.clone());
             }
-            Event::UnloadModule(name) => spec.modules.retain(|known| known.name != *name),
-            Event::MemoryPeers(peers) => spec.memory_peers.clone_from(peers),
-            Event::NvidiaFsErrors(add) => *spec.nvidia_fs.get_or_insert(0) += add,
-            Event::ProcessStarts(process) => self.processes.push(process.clone()),
-            Event::Tcp { pid, bytes } => {
+            Change::UnloadModule(name) => spec.modules.retain(|known| known.name != *name),
+            Change::MemoryPeers(peers) => spec.memory_peers.clone_from(peers),
+            Change::NvidiaFsErrors(add) => *spec.nvidia_fs.get_or_insert(0) += add,
+            Change::ProcessStarts(process) => self.processes.push(process.clone()),
+            Change::Tcp { pid, bytes } => {
                 for process in self.processes.iter_mut().filter(|of| of.pid == *pid) {
                     process.tcp += bytes;
                 }
@@ -245,7 +245,7 @@ impl Node {
 }
 
 /// Traffic on every active port, in those counters that its driver has.
-fn traffic(spec: &mut NodeSpec, millis: u64, percent: u64) {
+fn traffic(spec: &mut NodeFiles, millis: u64, percent: u64) {
     for port in spec.rdma.iter_mut().flat_map(|device| &mut device.ports) {
         if port.state != 4 {
             continue;
@@ -281,9 +281,9 @@ pub(super) fn set_link(port: &mut PortSpec, up: bool) -> bool {
 /// Counts as the hardware does: error counters of the PMA stick at their maximum. `None` if there is
 /// no such counter.
 fn count(port: &mut PortSpec, name: &str, add: u64) -> Option<()> {
-    let own = |attrs: &'_ &mut Attrs| attrs.contains_key(name);
+    let own = |attrs: &'_ &mut SysfsValues| attrs.contains_key(name);
     let mut groups = [&mut port.pma, &mut port.hw].into_iter().flatten();
-    if let Attr::Number(value) = groups.find(own)?.get_mut(name)? {
+    if let SysfsValue::Number(value) = groups.find(own)?.get_mut(name)? {
         *value = match pma_kind(name) {
             CounterKind::Saturating { max } => value.saturating_add(add).min(max),
             _ => value.wrapping_add(add),

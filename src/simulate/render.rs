@@ -35,8 +35,8 @@ fn numbered(names: &str, number: &u32) -> String {
 }
 
 /// The parts of a node that differ from those before, by a name of each. A part that is gone is empty.
-pub(super) fn changed(before: &NodeSpec, spec: &NodeSpec) -> Vec<(String, Tree)> {
-    let host = files!("host.txt" spec: &'a NodeSpec);
+pub(super) fn changed(before: &NodeFiles, spec: &NodeFiles) -> Vec<(String, Tree)> {
+    let host = files!("host.txt" spec: &'a NodeFiles);
     let mut parts = vec![("host".to_string(), host)];
     for (number, (bdf, pci)) in spec.pci.iter().enumerate() {
         if before.pci.get(bdf) != Some(pci) {
@@ -45,22 +45,22 @@ pub(super) fn changed(before: &NodeSpec, spec: &NodeSpec) -> Vec<(String, Tree)>
     }
     let rdma = |name: &str| format!("rdma/{name}");
     for device in (spec.rdma.iter()).filter(|of| before.device(&of.name) != Some(of)) {
-        let files = files!("rdma.txt" spec: &'a NodeSpec, device: &'a RdmaSpec);
+        let files = files!("rdma.txt" spec: &'a NodeFiles, device: &'a RdmaSpec);
         parts.push((rdma(&device.name), files));
     }
     for of in (before.rdma.iter()).filter(|of| spec.device(&of.name).is_none()) {
         parts.push((rdma(&of.name), Tree::default()));
     }
     for netdev in (spec.netdevs.iter()).filter(|of| before.netdev(&of.name) != Some(of)) {
-        let files = files!("netdev.txt" spec: &'a NodeSpec, netdev: &'a NetdevSpec);
+        let files = files!("netdev.txt" spec: &'a NodeFiles, netdev: &'a NetdevSpec);
         parts.push((format!("net/{}", netdev.name), files));
     }
     parts
 }
 
 /// `number` is that of its IOMMU group.
-fn function(spec: &NodeSpec, pci: &PciSpec, number: usize) -> Tree {
-    let mut tree = files!("pci.txt" spec: &'a NodeSpec, pci: &'a PciSpec, number: usize);
+fn function(spec: &NodeFiles, pci: &PciSpec, number: usize) -> Tree {
+    let mut tree = files!("pci.txt" spec: &'a NodeFiles, pci: &'a PciSpec, number: usize);
     let path = spec.pci_path(pci.bdf);
     tree.file(format!("{path}/config"), config_space(pci));
     tree
@@ -97,7 +97,7 @@ pub(super) fn groups(value: u64) -> String {
 }
 
 /// Processes of pods: cgroup, the counters of their network namespaces, and which queue pairs they own.
-pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
+pub(super) fn processes(spec: &NodeFiles, processes: &[ProcessSpec]) -> Tree {
     let owners = processes.iter().filter(|process| process.queue_pairs);
     let connected: Vec<u32> = owners.map(|process| process.pid).collect();
     let devices = spec.rdma.iter().map(|device| DeviceQueuePairs {

@@ -1,7 +1,7 @@
 //! What happens to the demo's nodes, from `data/fleet.toml`.
 
 use super::nccl::Gang;
-use super::{Event, ProcessSpec};
+use super::{Change, ProcessSpec};
 use crate::data_files::embedded;
 use crate::observe::{PodContainer, PodFacts, PodJob};
 use serde::Deserialize;
@@ -9,14 +9,14 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ScenarioFile {
     gangs: BTreeMap<String, Gang>,
     scenarios: Vec<Scenario>,
     healthy: Vec<Scenario>,
     plays: BTreeMap<String, Vec<Scenario>>,
 }
 
-static FILE: LazyLock<File> = LazyLock::new(|| embedded(include_str!("data/fleet.toml")));
+static FILE: LazyLock<ScenarioFile> = LazyLock::new(|| embedded(include_str!("data/fleet.toml")));
 
 /// What happens to one node of the fleet. Times are seconds from its beginning.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -48,7 +48,7 @@ pub struct Scenario {
     #[serde(skip)]
     pub load: u64,
     /// Events before its agent starts.
-    pub before: Vec<Event>,
+    pub before: Vec<Change>,
     /// What happens when, in any order.
     pub steps: Vec<Step>,
     jobs: Vec<SimulatedJob>,
@@ -71,7 +71,7 @@ pub struct Step {
     /// Line for the audience; empty: nothing is said.
     pub say: String,
     /// What happens, in this order.
-    pub events: Vec<Event>,
+    pub events: Vec<Change>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -155,17 +155,17 @@ impl SimulatedJob {
             return Vec::new();
         };
         let uid = || self.uid.clone();
-        let once = |at: f64, event: Event| Step {
+        let once = |at: f64, event: Change| Step {
             at: Some(at),
             events: vec![event],
             ..Step::default()
         };
-        let prints = |lines: Vec<String>| Event::PodPrints { uid: uid(), lines };
+        let prints = |lines: Vec<String>| Change::PodPrints { uid: uid(), lines };
         let pod = Box::new(self.pod(gang));
-        let mut steps = vec![once(self.at, Event::PodStarts(pod))];
+        let mut steps = vec![once(self.at, Change::PodStarts(pod))];
         if let Some(mut process) = self.process.clone() {
             process.pod = uid();
-            steps.push(once(self.at + 1.0, Event::ProcessStarts(process)));
+            steps.push(once(self.at + 1.0, Change::ProcessStarts(process)));
         }
         let logs = self.env.contains_key("NCCL_DEBUG");
         let job = self.job.as_ref().filter(|_| logs);
@@ -174,7 +174,7 @@ impl SimulatedJob {
             steps.push(once(self.at + 0.5 + after, prints(lines)));
         }
         match self.until {
-            Some(until) => steps.push(once(until, Event::PodEnds(uid()))),
+            Some(until) => steps.push(once(until, Change::PodEnds(uid()))),
             None if logs && !gang.hangs => steps.push(Step {
                 from: Some(self.at + 5.0),
                 every: Some(5.0),
@@ -191,7 +191,7 @@ impl SimulatedJob {
 mod tests {
     use super::*;
     use crate::check::CHECKS;
-    use crate::simulate::NodeSpec;
+    use crate::simulate::NodeFiles;
     use crate::simulate::tests::written;
     use std::collections::BTreeSet;
 
@@ -201,14 +201,14 @@ mod tests {
     }
 
     /// Applies each step once, in the order of time, and returns the node's state.
-    fn performed(scenario: &Scenario) -> (NodeSpec, NodeSpec) {
+    fn performed(scenario: &Scenario) -> (NodeFiles, NodeFiles) {
         let (_dir, mut node) = written(&scenario.preset);
         let spec = node.spec().clone();
         let mut steps: Vec<&Step> = scenario.steps.iter().collect();
         steps.sort_by(|a, b| first(a).total_cmp(&first(b)));
         let events = steps.iter().flat_map(|step| &step.events);
         for event in scenario.before.iter().chain(events) {
-            if !matches!(event, Event::Traffic { .. }) {
+            if !matches!(event, Change::Traffic { .. }) {
                 let done = node.apply(event);
                 assert!(done.is_ok(), "{}: {done:?} {event:?}", scenario.name);
             }
@@ -237,7 +237,7 @@ mod tests {
         }
         assert_eq!(is.pci, was.pci);
         assert_eq!(is.memory_peers, was.memory_peers);
-        let names = |spec: &NodeSpec| -> BTreeSet<String> {
+        let names = |spec: &NodeFiles| -> BTreeSet<String> {
             spec.modules
                 .iter()
                 .map(|module| module.name.clone())
@@ -254,7 +254,7 @@ mod tests {
         let mut uids = BTreeSet::new();
         let steps = scenarios.iter().flat_map(|scenario| &scenario.steps);
         for event in steps.flat_map(|step| &step.events) {
-            if let Event::PodStarts(pod) = event {
+            if let Change::PodStarts(pod) = event {
                 assert!(uids.insert(pod.uid.clone()), "{}", pod.name);
             }
         }
@@ -268,12 +268,12 @@ mod tests {
         for scenario in fleet(12).into_iter().chain(plays) {
             let events = || scenario.steps.iter().flat_map(|step| &step.events);
             let started = events().filter_map(|event| match event {
-                Event::PodStarts(pod) => Some(&pod.uid),
+                Change::PodStarts(pod) => Some(&pod.uid),
                 _ => None,
             });
             let started: BTreeSet<&String> = started.collect();
             for event in events() {
-                if let Event::PodPrints { uid, .. } = event {
+                if let Change::PodPrints { uid, .. } = event {
                     assert!(started.contains(uid), "{}: {event:?}", scenario.name);
                     lines += 1;
                 }

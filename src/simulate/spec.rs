@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Content of one counter file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub enum Attr {
+pub enum SysfsValue {
     /// A decimal number.
     Number(u64),
     /// Other text, without the newline: `N/A (no PMA)`.
@@ -17,12 +17,12 @@ pub enum Attr {
 }
 
 /// Counter files of a directory by name.
-pub type Attrs = BTreeMap<String, Attr>;
+pub type SysfsValues = BTreeMap<String, SysfsValue>;
 
 /// A whole node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct NodeSpec {
+pub struct NodeFiles {
     /// Host name, also the first word of each device's `node_desc`.
     pub hostname: String,
     /// `/proc/sys/kernel/random/boot_id`.
@@ -122,7 +122,7 @@ pub struct RdmaSpec {
     /// Ports, in the order of their numbers.
     pub ports: Vec<PortSpec>,
     /// Counters of the device itself, `<dev>/hw_counters` (EFA).
-    pub device_hw: Option<Attrs>,
+    pub device_hw: Option<SysfsValues>,
 }
 
 /// One port of an RDMA device.
@@ -146,9 +146,9 @@ pub struct PortSpec {
     /// The subnet manager's own LID.
     pub sm_lid: u32,
     /// `counters/`; `None` where the driver has no process_mad.
-    pub pma: Option<Attrs>,
+    pub pma: Option<SysfsValues>,
     /// `hw_counters/`; `None` where the driver has none for ports.
-    pub hw: Option<Attrs>,
+    pub hw: Option<SysfsValues>,
     /// Occupied GID slots: the first ones of the table.
     pub gids: Vec<GidSpec>,
     /// Size of the GID table.
@@ -250,7 +250,7 @@ pub struct ProcessSpec {
     pub tcp: u64,
 }
 
-impl NodeSpec {
+impl NodeFiles {
     /// An RDMA device by name.
     pub fn device(&self, name: &str) -> Option<&RdmaSpec> {
         self.rdma.iter().find(|device| device.name == name)

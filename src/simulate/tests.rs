@@ -138,7 +138,7 @@ fn a_roce_link_falls_as_the_kernel_shows_it() {
         .trim()
         .parse()
         .unwrap();
-    let fall = Event::Link {
+    let fall = Change::Link {
         device: "mlx5_2".into(),
         up: false,
     };
@@ -172,7 +172,7 @@ fn a_roce_link_falls_as_the_kernel_shows_it() {
 fn counters_rise_and_error_counters_stick() {
     let (_dir, mut node) = written("h100_ib");
     for _ in 0..2 {
-        node.apply(&Event::Counter {
+        node.apply(&Change::Counter {
             device: "mlx5_0".into(),
             name: "local_link_integrity_errors".into(),
             add: 9,
@@ -186,7 +186,7 @@ fn counters_rise_and_error_counters_stick() {
     );
     let data = format!("{dir}/port_rcv_data");
     let before: u64 = text(&node, &data).trim().parse().unwrap();
-    node.apply(&Event::Traffic {
+    node.apply(&Change::Traffic {
         millis: 1000,
         percent: 100,
     })
@@ -199,11 +199,11 @@ fn counters_rise_and_error_counters_stick() {
 #[test]
 fn devices_go() {
     let (_dir, mut node) = written("h100_ib");
-    node.apply(&Event::RemoveDevice("mlx5_3".into())).unwrap();
+    node.apply(&Change::RemoveDevice("mlx5_3".into())).unwrap();
     assert!(!names(&node, "sys/class/infiniband").contains(&"mlx5_3".into()));
     assert_eq!(names(&node, "sys/class/infiniband_verbs").len(), 12);
     assert!(
-        node.apply(&Event::RemoveDevice("mlx5_99".into())).is_err(),
+        node.apply(&Change::RemoveDevice("mlx5_99".into())).is_err(),
         "a name that does not exist is a mistake in the play"
     );
 }
@@ -212,15 +212,15 @@ fn devices_go() {
 fn modules_peers_and_dead_gpus() {
     let (_dir, mut node) = written("h100_ib");
     assert!(text(&node, "proc/modules").contains("nvidia_peermem 16384 0 - Live"));
-    node.apply(&Event::UnloadModule("nvidia_peermem".into()))
+    node.apply(&Change::UnloadModule("nvidia_peermem".into()))
         .unwrap();
-    node.apply(&Event::MemoryPeers(Some(Vec::new()))).unwrap();
+    node.apply(&Change::MemoryPeers(Some(Vec::new()))).unwrap();
     assert!(!text(&node, "proc/modules").contains("nvidia_peermem"));
     assert!(!node.root().join("sys/module/nvidia_peermem").exists());
     assert!(names(&node, "sys/kernel/mm/memory_peers").is_empty());
     assert!(node.root().join("sys/kernel/mm/memory_peers").exists());
     let gpu = "0000:1b:00.0".parse().unwrap();
-    node.apply(&Event::ConfigDead {
+    node.apply(&Change::ConfigDead {
         pci: gpu,
         dead: true,
     })
@@ -247,7 +247,7 @@ fn an_interface_that_is_set_down_answers_einval() {
 #[test]
 fn ethtool_files_are_as_ethtool_prints_and_dcb_reads_back() {
     let (_dir, mut node) = written("h100_roce");
-    node.apply(&Event::Ethtool {
+    node.apply(&Change::Ethtool {
         netdev: "enp24s0np0".into(),
         name: "rx_prio3_pause".into(),
         add: 7,

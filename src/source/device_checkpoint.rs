@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 16 << 20;
 pub type Allocations = BTreeMap<String, BTreeMap<String, BTreeMap<String, u64>>>;
 
 #[derive(Deserialize)]
-struct File {
+struct CheckpointFile {
     #[serde(rename = "Data")]
     data: Data,
 }
@@ -51,7 +51,7 @@ type Devices = BTreeMap<String, Option<Vec<String>>>;
 /// # Errors
 /// Why it is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Allocations, String> {
-    let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let file: CheckpointFile = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let mut pods = Allocations::new();
     for entry in file.data.entries.unwrap_or_default() {
         // A device near two nodes stands under both.

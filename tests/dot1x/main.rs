@@ -16,12 +16,12 @@ mod support;
 mod bench;
 
 use bench::{Bench, IF, PATIENCE, RAIL};
-use selvage::simulate::Event;
+use selvage::simulate::Change;
 use std::time::{Duration, Instant};
 use support::node;
 
-fn link(up: bool) -> Event {
-    Event::Link {
+fn link(up: bool) -> Change {
+    Change::Link {
         device: "mlx5_3".into(),
         up,
     }

@@ -5,10 +5,10 @@ use super::{Machine, evaluator, said, snapshot};
 use selvage::check::policy::Policy;
 use selvage::evaluator::SamplingMode;
 use selvage::observe::Memory;
-use selvage::simulate::NodeSpec;
+use selvage::simulate::NodeFiles;
 use selvage::units::Millis;
 
-type Spoil = fn(&mut NodeSpec, Rails<'_>);
+type Spoil = fn(&mut NodeFiles, Rails<'_>);
 
 /// What the agent remembers of the machine.
 enum Had {

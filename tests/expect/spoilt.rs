@@ -1,6 +1,6 @@
 //! Ways in which a node is spoilt, each on some of its rails or GPUs.
 
-use selvage::simulate::{NetdevSpec, NodeSpec, PciSpec};
+use selvage::simulate::{NetdevSpec, NodeFiles, PciSpec};
 use selvage::units::Bdf;
 
 pub const NDR200: &str = "200 Gb/sec (2X NDR)";
@@ -9,7 +9,11 @@ pub const HDR: &str = "200 Gb/sec (4X HDR)";
 /// Part of a node's rails.
 pub type Rails<'a> = &'a [String];
 
-fn ports(spec: &mut NodeSpec, rails: Rails<'_>, change: impl Fn(&mut selvage::simulate::PortSpec)) {
+fn ports(
+    spec: &mut NodeFiles,
+    rails: Rails<'_>,
+    change: impl Fn(&mut selvage::simulate::PortSpec),
+) {
     let devices = spec
         .rdma
         .iter_mut()
@@ -19,7 +23,7 @@ fn ports(spec: &mut NodeSpec, rails: Rails<'_>, change: impl Fn(&mut selvage::si
         .for_each(change);
 }
 
-fn addresses(spec: &NodeSpec, rails: Rails<'_>) -> Vec<Bdf> {
+fn addresses(spec: &NodeFiles, rails: Rails<'_>) -> Vec<Bdf> {
     let devices = spec
         .rdma
         .iter()
@@ -27,20 +31,20 @@ fn addresses(spec: &NodeSpec, rails: Rails<'_>) -> Vec<Bdf> {
     devices.map(|device| device.pci).collect()
 }
 
-fn carrier(spec: &mut NodeSpec, rails: Rails<'_>, up: bool) {
+fn carrier(spec: &mut NodeFiles, rails: Rails<'_>, up: bool) {
     netdevs(spec, rails, |netdev| {
         netdev.carrier_changes += u64::from(netdev.carrier != up);
         netdev.carrier = up;
     });
 }
 
-pub fn rate(spec: &mut NodeSpec, rails: Rails<'_>, text: &str) {
+pub fn rate(spec: &mut NodeFiles, rails: Rails<'_>, text: &str) {
     ports(spec, rails, |port| port.rate = text.into());
     let speed = text.split(' ').next().unwrap().parse::<u64>().unwrap() * 1000;
     netdevs(spec, rails, |one| one.speed = speed);
 }
 
-pub fn down(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn down(spec: &mut NodeFiles, rails: Rails<'_>) {
     ports(spec, rails, |port| {
         (port.state, port.phys) = (1, if port.link_layer == "Ethernet" { 3 } else { 2 });
     });
@@ -48,28 +52,28 @@ pub fn down(spec: &mut NodeSpec, rails: Rails<'_>) {
 }
 
 /// Trained, and no subnet manager has brought it up.
-pub fn init(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn init(spec: &mut NodeFiles, rails: Rails<'_>) {
     ports(spec, rails, |port| (port.state, port.phys) = (2, 5));
     carrier(spec, rails, false);
 }
 
-pub fn no_lid(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn no_lid(spec: &mut NodeFiles, rails: Rails<'_>) {
     ports(spec, rails, |port| port.lid = 0);
 }
 
 /// A limited member of its partition.
-pub fn limited(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn limited(spec: &mut NodeFiles, rails: Rails<'_>) {
     ports(spec, rails, |port| port.pkeys = vec![0x7fff]);
 }
 
 /// No address but the interface's own.
-pub fn no_addresses(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn no_addresses(spec: &mut NodeFiles, rails: Rails<'_>) {
     ports(spec, rails, |port| {
         port.gids.retain(|gid| gid.gid.starts_with("fe80"));
     });
 }
 
-fn netdevs(spec: &mut NodeSpec, rails: Rails<'_>, change: impl Fn(&mut NetdevSpec)) {
+fn netdevs(spec: &mut NodeFiles, rails: Rails<'_>, change: impl Fn(&mut NetdevSpec)) {
     let at = addresses(spec, rails);
     let netdevs = spec.netdevs.iter_mut();
     netdevs
@@ -77,25 +81,25 @@ fn netdevs(spec: &mut NodeSpec, rails: Rails<'_>, change: impl Fn(&mut NetdevSpe
         .for_each(change);
 }
 
-pub fn mtu(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn mtu(spec: &mut NodeFiles, rails: Rails<'_>) {
     netdevs(spec, rails, |one| one.mtu = 1500);
 }
 
-pub fn no_pfc(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn no_pfc(spec: &mut NodeFiles, rails: Rails<'_>) {
     netdevs(spec, rails, |one| {
         one.dcb.as_mut().unwrap().pfc_enabled = Some(0);
     });
 }
 
 /// Functions that read all ones: those of rails, and of so many GPUs.
-pub fn dead(spec: &mut NodeSpec, rails: Rails<'_>, count: usize) {
+pub fn dead(spec: &mut NodeFiles, rails: Rails<'_>, count: usize) {
     for at in addresses(spec, rails).into_iter().chain(gpus(spec, count)) {
         spec.pci.get_mut(&at.to_string()).unwrap().dead = true;
     }
 }
 
 /// The function never came up on the bus.
-pub fn gone(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn gone(spec: &mut NodeFiles, rails: Rails<'_>) {
     for at in addresses(spec, rails) {
         spec.pci.remove(&at.to_string());
     }
@@ -103,7 +107,7 @@ pub fn gone(spec: &mut NodeSpec, rails: Rails<'_>) {
 }
 
 /// The function is there, and its driver is not.
-pub fn undriven(spec: &mut NodeSpec, rails: Rails<'_>) {
+pub fn undriven(spec: &mut NodeFiles, rails: Rails<'_>) {
     let at = addresses(spec, rails);
     spec.rdma.retain(|device| !at.contains(&device.pci));
     spec.netdevs
@@ -115,7 +119,7 @@ pub fn undriven(spec: &mut NodeSpec, rails: Rails<'_>) {
     }
 }
 
-fn gpus(spec: &NodeSpec, count: usize) -> Vec<Bdf> {
+fn gpus(spec: &NodeFiles, count: usize) -> Vec<Bdf> {
     spec.gpus
         .iter()
         .rev()
@@ -125,7 +129,7 @@ fn gpus(spec: &NodeSpec, count: usize) -> Vec<Bdf> {
 }
 
 /// So many GPUs are not on the bus.
-pub fn without_gpus(spec: &mut NodeSpec, count: usize) {
+pub fn without_gpus(spec: &mut NodeFiles, count: usize) {
     for at in gpus(spec, count) {
         spec.pci.remove(&at.to_string());
         spec.gpus.retain(|gpu| gpu.bdf != at);
@@ -133,7 +137,7 @@ pub fn without_gpus(spec: &mut NodeSpec, count: usize) {
 }
 
 /// So many GPUs are bound to this driver, or to none.
-pub fn gpus_bound_to(spec: &mut NodeSpec, count: usize, driver: Option<&str>) {
+pub fn gpus_bound_to(spec: &mut NodeFiles, count: usize, driver: Option<&str>) {
     for at in gpus(spec, count) {
         spec.pci.get_mut(&at.to_string()).unwrap().driver = driver.map(Into::into);
         spec.gpus.retain(|gpu| gpu.bdf != at);
@@ -141,7 +145,7 @@ pub fn gpus_bound_to(spec: &mut NodeSpec, count: usize, driver: Option<&str>) {
 }
 
 /// No GPU has its driver: NVIDIA's modules are not loaded.
-pub fn without_gpu_driver(spec: &mut NodeSpec) {
+pub fn without_gpu_driver(spec: &mut NodeFiles) {
     gpus_bound_to(spec, usize::MAX, None);
     spec.nvidia = None;
     spec.modules
@@ -149,7 +153,7 @@ pub fn without_gpu_driver(spec: &mut NodeSpec) {
 }
 
 /// Both ends of the link above the card agree on less than it can.
-pub fn slot(spec: &mut NodeSpec, rails: Rails<'_>, speed: &str, width: u32) {
+pub fn slot(spec: &mut NodeFiles, rails: Rails<'_>, speed: &str, width: u32) {
     for at in addresses(spec, rails) {
         let parent = spec.pci[&at.to_string()].parent;
         let slow = |pci: &mut PciSpec| pci.link = (speed.into(), width);
@@ -162,7 +166,7 @@ pub fn slot(spec: &mut NodeSpec, rails: Rails<'_>, speed: &str, width: u32) {
 }
 
 /// No NIC has its driver: the module is not loaded.
-pub fn all_undriven(spec: &mut NodeSpec, _: Rails<'_>) {
+pub fn all_undriven(spec: &mut NodeFiles, _: Rails<'_>) {
     let all: Vec<String> = spec.rdma.iter().map(|device| device.name.clone()).collect();
     undriven(spec, &all);
 }

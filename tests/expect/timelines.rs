@@ -9,12 +9,12 @@ use selvage::observe::{Memory, Snapshot};
 use selvage::readiness::State;
 use selvage::readiness::taint_hysteresis::{TaintHysteresis, Tainting, passes_within};
 use selvage::report::Report;
-use selvage::simulate::NodeSpec;
+use selvage::simulate::NodeFiles;
 use selvage::units::Millis;
 
 /// What happens at a second: an edit of the machine as it is when all is well, or of the agent.
 enum Then {
-    Is(fn(&mut NodeSpec, Rails<'_>)),
+    Is(fn(&mut NodeFiles, Rails<'_>)),
     AgentRestarts,
 }
 use Then::{AgentRestarts, Is};

@@ -3,7 +3,7 @@
 use crate::support::scratch;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use selvage::simulate::{Event, Node, NodeSpec, preset};
+use selvage::simulate::{Change, Node, NodeFiles, preset};
 use selvage::units::Bdf;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -66,8 +66,8 @@ impl Hosts {
             };
             let node = &mut self.nodes[index];
             let devices = node.spec().rdma.iter().map(|device| device.name.clone());
-            let events = devices.map(|device| Event::Link { device, up });
-            node.apply(&Event::All(events.collect()))
+            let events = devices.map(|device| Change::Link { device, up });
+            node.apply(&Change::All(events.collect()))
                 .expect("links change");
         }
     }
@@ -83,7 +83,7 @@ const COUNTERS: [&str; 4] = [
 ];
 
 /// A machine with two rails and two GPUs.
-fn small() -> NodeSpec {
+fn small() -> NodeFiles {
     let mut spec = preset("h100_ib").expect("the preset");
     // No machine of a known shape: a DGX has eight GPUs.
     spec.dmi = ("Supermicro".into(), "SYS-420GP-TNR".into());

@@ -6,7 +6,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
 use selvage::cluster::writer::WriterChannels;
 use selvage::cluster::{
-    ClusterSettings, EventKind, EventSender, Limits, NodeFacts, PodRef, Writer,
+    ClusterSettings, EventKind, EventSender, NodeFacts, PodRef, RateLimits, Writer,
 };
 use selvage::config::Config;
 use selvage::observe::PodFacts;
@@ -100,7 +100,7 @@ pub async fn all() {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
     let before = memory();
-    let watching = PodWatch::new(settings.clone(), NODE, usize::MAX, Limits::default());
+    let watching = PodWatch::new(settings.clone(), NODE, usize::MAX, RateLimits::default());
     let stop_watching = ended(stopped.clone());
     let watching = tokio::spawn(async move {
         tokio::select! {
@@ -198,7 +198,7 @@ async fn events(
     };
     let writer = tokio::spawn(async move {
         tokio::select! {
-            () = Writer::new(settings, NODE, Limits::default()).run(&mut channels) => {}
+            () = Writer::new(settings, NODE, RateLimits::default()).run(&mut channels) => {}
             () = stopped => {}
         }
     });

@@ -3,7 +3,7 @@
 
 use crate::fake_api::{FakeApi, Wrong};
 use crate::support::{self, Server, get, node, parse, scratch};
-use selvage::simulate::Event;
+use selvage::simulate::Change;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -74,8 +74,8 @@ pub fn rig_of(preset: &str, api: FakeApi, args: &[&str]) -> Rig {
     }
 }
 
-fn link(up: bool) -> Event {
-    Event::Link {
+fn link(up: bool) -> Change {
+    Change::Link {
         device: "mlx5_3".into(),
         up,
     }
@@ -151,12 +151,12 @@ fn an_operator_accepts_the_machine_as_it_is() {
     let ports = report["ports"].as_array().unwrap().iter();
     let slower = ports
         .filter(|port| port["rail"] == true)
-        .map(|port| Event::Rate {
+        .map(|port| Change::Rate {
             device: port["device"].as_str().unwrap().into(),
             rate: "200 Gb/sec (2X NDR)".into(),
             speed: 200_000,
         });
-    rig.node.apply(&Event::All(slower.collect())).unwrap();
+    rig.node.apply(&Change::All(slower.collect())).unwrap();
     until("the finding", || label(&rig.api) == "degraded");
     let accept = |text: &str| {
         let moment = json!(text);
@@ -209,7 +209,7 @@ fn a_server_that_never_answers_holds_up_nothing() {
     // The node is looked at all the while.
     let port = [("device", "mlx5_4"), ("port", "1")];
     rig.node
-        .apply(&Event::Link {
+        .apply(&Change::Link {
             device: "mlx5_4".into(),
             up: false,
         })

@@ -296,7 +296,7 @@ fn one_nodes_report_comes_by_the_pod_proxy() {
 fn report(name: &str, rail_down: bool) -> String {
     let (dir, mut node) = support::node("h100_ib");
     if rail_down {
-        let down = selvage::simulate::Event::Link {
+        let down = selvage::simulate::Change::Link {
             device: "mlx5_4".into(),
             up: false,
         };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fake_api::Wrong;
 use crate::told::{Running, ready, unready, until};
-use selvage::cluster::Limits;
+use selvage::cluster::RateLimits;
 use selvage::cluster::api::NodeApi;
 use selvage::cluster::reach::reach;
 use std::time::Duration;
@@ -124,7 +124,7 @@ fn a_token_that_could_write_another_node_is_noticed() {
         .build()
         .unwrap();
     // Nothing stalls here.
-    let limits = Limits {
+    let limits = RateLimits {
         deadline: Duration::from_secs(10),
         list_deadline: Duration::from_secs(10),
         ..crate::told::short()

@@ -349,7 +349,7 @@ fn without_the_right_nothing_is_known_until_it_is_granted() {
 
 #[test]
 fn a_right_that_is_missing_is_asked_for_rarely() {
-    let limits = selvage::cluster::Limits::default();
+    let limits = selvage::cluster::RateLimits::default();
     assert_eq!(limits.forbidden.1, Duration::from_secs(600));
 }
 

@@ -1,7 +1,7 @@
 //! A node, two leaf switches and the cables between them.
 
 use crate::support::{node, scratch};
-use selvage::simulate::{Event, Node};
+use selvage::simulate::{Change, Node};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::io::Read;
@@ -301,7 +301,7 @@ impl Bench {
     /// A link that falls, as the node's files show it.
     pub fn link_falls(&self, rail: usize) {
         let device = RAILS[rail].0.into();
-        let event = Event::Link { device, up: false };
+        let event = Change::Link { device, up: false };
         self.simulated.borrow_mut().apply(&event).unwrap();
     }
 

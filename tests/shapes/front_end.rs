@@ -2,14 +2,14 @@
 //! with several ports, or with a default route on every network.
 
 use crate::machines::{judged_after, never_there};
-use selvage::simulate::{NodeSpec, by_name};
+use selvage::simulate::{NodeFiles, by_name};
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// A machine of which only the front end is left: its rails never came up.
-fn without_rails(name: &str) -> NodeSpec {
+fn without_rails(name: &str) -> NodeFiles {
     let spec = by_name(name).unwrap();
     let rails = judged_after(spec.clone(), Some(name), &|_| ()).rails;
     rails
@@ -66,7 +66,7 @@ fn the_front_end_is_no_fabric() {
     let none: Option<&str> = None;
     type Row<'a> = (
         &'a str,
-        NodeSpec,
+        NodeFiles,
         Option<&'a str>,
         &'a dyn Fn(&Path),
         &'a str,

@@ -9,7 +9,7 @@
 )]
 
 use crate::support::{scratch, selvage};
-use selvage::simulate::{Node, NodeSpec};
+use selvage::simulate::{Node, NodeFiles};
 use selvage::units::Bdf;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(spec: NodeSpec) -> Self {
+    pub fn new(spec: NodeFiles) -> Self {
         let dir = scratch();
         let node = Node::write(spec, dir.path()).expect("the machine is written");
         Machine { node, _dir: dir }
@@ -59,20 +59,20 @@ impl Machine {
 
     /// What the real binary says of it; `profile` is what the Node's label says in life. Without the text
     /// form, which takes a look of its own.
-    pub fn judged(&mut self, spec: NodeSpec, profile: Option<&str>) -> Said {
+    pub fn judged(&mut self, spec: NodeFiles, profile: Option<&str>) -> Said {
         self.node.become_another(spec).expect("it is written");
         look(self.node.root(), profile, false)
     }
 
     /// The same with the text form's line on the platform.
-    pub fn said(&mut self, spec: NodeSpec, profile: Option<&str>) -> Said {
+    pub fn said(&mut self, spec: NodeFiles, profile: Option<&str>) -> Said {
         self.node.become_another(spec).expect("it is written");
         look(self.node.root(), profile, true)
     }
 }
 
 /// What is said of a machine whose tree is changed before it is judged.
-pub fn judged_after(spec: NodeSpec, profile: Option<&str>, change: &dyn Fn(&Path)) -> Said {
+pub fn judged_after(spec: NodeFiles, profile: Option<&str>, change: &dyn Fn(&Path)) -> Said {
     let machine = Machine::new(spec);
     change(machine.node.root());
     look(machine.node.root(), profile, false)
@@ -190,13 +190,13 @@ impl Said {
 }
 
 /// The function never came up on the bus: nothing of it is there.
-pub fn never_there(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
+pub fn never_there(mut spec: NodeFiles, at: Bdf) -> NodeFiles {
     spec.pci.remove(&at.to_string());
     without_driver(spec, at)
 }
 
 /// The function is there, and no driver took it.
-pub fn without_driver(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
+pub fn without_driver(mut spec: NodeFiles, at: Bdf) -> NodeFiles {
     spec.rdma.retain(|device| device.pci != at);
     spec.netdevs.retain(|netdev| netdev.pci != Some(at));
     if let Some(pci) = spec.pci.get_mut(&at.to_string()) {
@@ -206,7 +206,7 @@ pub fn without_driver(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
 }
 
 /// A link without a partner, from boot on.
-pub fn link_down(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
+pub fn link_down(mut spec: NodeFiles, at: Bdf) -> NodeFiles {
     for device in spec.rdma.iter_mut().filter(|device| device.pci == at) {
         for port in &mut device.ports {
             // IB without a partner polls; RoCE without carrier says Disabled.
@@ -225,7 +225,7 @@ pub fn link_down(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
 }
 
 /// Two rails more: the last one again, in other slots next to it.
-pub fn with_two_more(mut spec: NodeSpec, last: Bdf) -> NodeSpec {
+pub fn with_two_more(mut spec: NodeFiles, last: Bdf) -> NodeFiles {
     for n in 1..=2 {
         let at = Bdf {
             device: last.device + 8 + n,
@@ -264,7 +264,7 @@ pub fn with_two_more(mut spec: NodeSpec, last: Bdf) -> NodeSpec {
 }
 
 /// Nothing tells whose machine this is, nor what.
-pub fn nameless(mut spec: NodeSpec) -> NodeSpec {
+pub fn nameless(mut spec: NodeFiles) -> NodeFiles {
     spec.dmi = ("Acme".into(), "Server".into());
     spec.asset_tag = None;
     spec

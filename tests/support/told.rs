@@ -2,7 +2,7 @@
 
 use crate::fake_api::FakeApi;
 use selvage::cluster::writer::WriterChannels;
-use selvage::cluster::{ClusterSettings, EventRequest, EventSender, Limits, NodeFacts, Writer};
+use selvage::cluster::{ClusterSettings, EventRequest, EventSender, NodeFacts, RateLimits, Writer};
 use selvage::config::Config;
 use selvage::report::{ClusterStatus, Report, State, Tainting};
 use std::sync::{Arc, OnceLock};
@@ -16,9 +16,9 @@ pub const BOUND: Duration = Duration::from_secs(120);
 pub const CALM: Duration = Duration::from_millis(250);
 
 /// Times for tests: a request that is not answered is given up after a moment.
-pub fn short() -> Limits {
+pub fn short() -> RateLimits {
     let ms = Duration::from_millis;
-    Limits {
+    RateLimits {
         deadline: ms(400),
         list_deadline: Duration::from_secs(2),
         idle: Duration::from_secs(2),
@@ -29,7 +29,7 @@ pub fn short() -> Limits {
         forbidden: (ms(20), ms(100)),
         // However slow the machine, no write comes free during a test.
         refill: Duration::from_secs(3600),
-        ..Limits::default()
+        ..RateLimits::default()
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::profile::{self, PlatformSettings, Source};
+use crate::check::profile::{self, PlatformSettings, ProfileSource};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
 use crate::observe::{BareNic, Distance, LinkLayer, Offered, PciFacts, SriovFacts};
@@ -434,7 +434,7 @@ fn a_table_never_fails_a_node() {
     for shape in profile::shapes() {
         let mut node = with(1);
         node.profile.shape = Some(shape);
-        node.profile.source = Source::InstanceType;
+        node.profile.source = ProfileSource::InstanceType;
         node.offer = Some(offer(&[(GPU, 8, 8), (EFA, 1, 1)]));
         for found in node.run(&CHECK) {
             assert!(
@@ -502,7 +502,7 @@ fn what_else_says_fewer_silences_the_table() {
         node.devices.truncate(4);
         node.tick(1);
         node.profile.shape = profile::by_type("a4-highgpu-8g");
-        node.profile.source = Source::InstanceType;
+        node.profile.source = ProfileSource::InstanceType;
         node.profile.rails = 4;
         assert_eq!(node.run(&CHECK).len(), 1, "{case}: before");
         bend(&mut node);
@@ -534,7 +534,7 @@ fn a_dgx_without_a_single_nic_on_its_bus() {
         }
         node.set_pci(pci);
         node.profile.shape = profile::by_type(word);
-        node.profile.source = Source::Dmi;
+        node.profile.source = ProfileSource::Dmi;
         let found = node.run(&CHECK);
         assert_eq!(
             found.first().map(|of| of.status),
@@ -566,7 +566,7 @@ fn storage_ports_are_no_rails_of_a_dgx() {
             .collect();
         node.set_pci(pci);
         node.profile.shape = profile::by_type("DGXH100");
-        node.profile.source = Source::Dmi;
+        node.profile.source = ProfileSource::Dmi;
         node.profile.rails = left;
         let found = node.run(&CHECK);
         let told = found.first().map(|of| (of.reason, of.status));

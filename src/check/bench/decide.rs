@@ -1,7 +1,7 @@
 //! Chooses verdict, reason, words and remedies.
 
 use super::causes::{self, LogFacts};
-use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
+use super::verdict::{BenchVerdict, Grade, lowest_beyond_best};
 use super::{FALL, LARGE, LINE_RATE, SpeedLimit, TOLERANCE, topology::Topology};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
@@ -39,7 +39,7 @@ impl Case<'_> {
         verdict
     }
 
-    fn verdict(&self, verdict: Verdict, reason: &'static str, summary: String) -> BenchVerdict {
+    fn verdict(&self, verdict: Grade, reason: &'static str, summary: String) -> BenchVerdict {
         BenchVerdict {
             verdict,
             reason,
@@ -51,7 +51,7 @@ impl Case<'_> {
 
     /// An undecided verdict; `rest` says why, after the figures.
     fn unknown(&self, reason: &'static str, rest: &str) -> BenchVerdict {
-        self.verdict(Verdict::Unknown, reason, self.sentence(rest))
+        self.verdict(Grade::Unknown, reason, self.sentence(rest))
     }
 
     fn best(&self) -> Option<f64> {
@@ -86,10 +86,10 @@ impl Case<'_> {
 
     fn decide(&self) -> BenchVerdict {
         let name = self.name();
-        let cannot_tell = |reason, summary| self.verdict(Verdict::Unknown, reason, summary);
+        let cannot_tell = |reason, summary| self.verdict(Grade::Unknown, reason, summary);
         if let Some(wrong) = self.run.wrong().filter(|wrong| *wrong > 0) {
             let summary = format!("{name}: {wrong} wrong results, whatever the speed");
-            return self.verdict(Verdict::WrongResults, "WrongResults", summary);
+            return self.verdict(Grade::WrongResults, "WrongResults", summary);
         }
         if self.run.separate {
             let why = "rank numbers appear twice: each process ran a test of its own";
@@ -125,7 +125,7 @@ impl Case<'_> {
 
     fn tcp_in_log(&self, nccl: &NcclVerdict) -> BenchVerdict {
         let summary = self.sentence("NCCL's log shows TCP between nodes");
-        let mut verdict = self.verdict(Verdict::Tcp, "TcpInLog", summary);
+        let mut verdict = self.verdict(Grade::Tcp, "TcpInLog", summary);
         if !nccl.remedies.is_empty() {
             verdict.remedies = nccl.remedies.iter().take(4).cloned().collect();
         }
@@ -185,7 +185,7 @@ impl Case<'_> {
             return BenchVerdict {
                 notes,
                 remedies,
-                ..self.verdict(Verdict::Below, "BelowLineRate", self.figures())
+                ..self.verdict(Grade::Below, "BelowLineRate", self.figures())
             };
         }
         if limit.least && best < rate.bytes_per_sec() * f64::from(count) * LINE_RATE {
@@ -211,7 +211,7 @@ impl Case<'_> {
                     line: low.line,
                     text: format!("busbw {gb} at {size} bytes, the better side"),
                 }],
-                ..self.verdict(Verdict::Below, "FallsWithSize", summary)
+                ..self.verdict(Grade::Below, "FallsWithSize", summary)
             };
         }
         let failure = self.run.failure.as_ref().map(|(_, text)| text);
@@ -230,7 +230,7 @@ impl Case<'_> {
             let rest = format!("but the node is {trouble}: what it should carry is not known");
             self.unknown("NodeNotReady", &rest)
         } else {
-            self.verdict(Verdict::LineRate, "LineRate", self.figures())
+            self.verdict(Grade::LineRate, "LineRate", self.figures())
         };
         BenchVerdict {
             notes: self.notes_on_line_rate(limit, best),
@@ -306,7 +306,7 @@ impl Case<'_> {
         let failure = (self.run.failure.clone()).map(|(line, text)| EvidenceLine { line, text });
         out.evidence.extend(failure);
         // A good result needs no explanation from the log.
-        if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {
+        if let (Grade::Tcp | Grade::Below, Some(nccl)) = (out.verdict, self.nccl) {
             out.evidence.extend(nccl.evidence.iter().take(6).cloned());
         }
         out.evidence.sort_by_key(|line| line.line);

@@ -13,7 +13,7 @@ mod verdict;
 pub use causes::LogFacts;
 pub use limit::{SpeedLimit, limit};
 pub use topology::{Topology, topology};
-pub use verdict::{BenchVerdict, Peak, Verdict, no_output};
+pub use verdict::{BenchVerdict, Grade, Peak, no_output};
 
 use crate::check::nccl::NcclVerdict;
 use crate::data_files::line_of;

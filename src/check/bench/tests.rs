@@ -6,7 +6,7 @@ use super::*;
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Measurement, RailKind, Rails, Rank, Run, SizeRow};
 use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::log::LogLimits;
 use crate::units::BitsPerSec;
 
 pub(super) fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
@@ -65,7 +65,7 @@ pub(super) fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) 
 
 pub(super) fn log(network: Network, fallback: Fallback) -> NcclVerdict {
     let mut verdict =
-        crate::check::nccl::judge(&NcclLog::new(Limits::FILE), &JobContext::default());
+        crate::check::nccl::judge(&NcclLog::new(LogLimits::FILE), &JobContext::default());
     verdict.network = network;
     verdict.tcp_fallback = fallback;
     verdict
@@ -179,7 +179,7 @@ fn communicators_that_run_at_once_share_the_rails() {
     let got = judged(&split, &rails(8, 400, Some(8)));
     assert_eq!(got.expected_bytes_per_second, Some(50e9));
     assert_eq!((got.nranks, got.nodes), (Some(2), Some(2)));
-    assert_eq!(got.verdict, Verdict::LineRate);
+    assert_eq!(got.verdict, Grade::LineRate);
     // `DIV 8`: one inside each node.
     for rank in &mut split.ranks {
         rank.group = rank.rank / 8;
@@ -196,7 +196,7 @@ fn communicators_that_run_at_once_share_the_rails() {
 
 #[test]
 fn verdicts_by_number() {
-    use Verdict as V;
+    use Grade as V;
     let dgx = rails(8, 400, Some(8));
     for (what, run, rails, verdict, reason) in [
         (
@@ -383,7 +383,7 @@ fn verdicts_by_number() {
 
 #[test]
 fn what_the_log_says_comes_first() {
-    use Verdict as V;
+    use Grade as V;
     let dgx = rails(8, 400, Some(8));
     for (network, fallback, gb, verdict) in [
         (Network::Socket, Fallback::Yes, 5.0, V::Tcp),
@@ -553,10 +553,7 @@ fn what_cannot_be_told() {
     ] {
         let got = with(change);
         assert_eq!(got.reason, reason, "{got:?}");
-        assert_eq!(
-            got.verdict == Verdict::WrongResults,
-            reason == "WrongResults"
-        );
+        assert_eq!(got.verdict == Grade::WrongResults, reason == "WrongResults");
     }
     let mut cut = run(Collective::AllReduce, &[8, 8], 5.0, 5.0);
     cut.ended = false;
@@ -566,6 +563,6 @@ fn what_cannot_be_told() {
     // A failure excuses nothing of what was measured before.
     let mut slow = run(Collective::AllReduce, &[8, 8], 100.0, 100.0);
     slow.failure = Some((9, "x".into()));
-    assert_eq!(judged(&slow, &dgx).verdict, Verdict::Below);
-    assert_eq!(no_output().verdict, Verdict::Unknown);
+    assert_eq!(judged(&slow, &dgx).verdict, Grade::Below);
+    assert_eq!(no_output().verdict, Grade::Unknown);
 }

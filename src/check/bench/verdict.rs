@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 words! {
     /// What a run shows, from the best to the worst.
     #[derive(Default)]
-    Verdict {
+    Grade {
         /// The run reaches what the rails can carry.
         LineRate = "line_rate",
         /// The output does not show whether it does.
@@ -44,7 +44,7 @@ pub struct BenchVerdict {
     /// Always false, kept for readers of the schema: names are not inferred from figures any more.
     pub collective_inferred: bool,
     /// What the benchmark shows about the fabric.
-    pub verdict: Verdict,
+    pub verdict: Grade,
     /// CamelCase reason from the list in docs/bench.md.
     pub reason: &'static str,
     /// One sentence for people.

@@ -217,7 +217,7 @@ fn a_guest_with_some_of_the_gpus_is_a_share_and_with_none_unknown() {
         node.set_pci(pci);
         node.history = Default::default();
         node.profile.shape = crate::check::profile::by_type("p5en.48xlarge");
-        node.profile.source = crate::check::profile::Source::Dmi;
+        node.profile.source = crate::check::profile::ProfileSource::Dmi;
         assert_eq!(node.told(&CHECK), want, "{gpus}");
     }
 }
@@ -225,7 +225,7 @@ fn a_guest_with_some_of_the_gpus_is_a_share_and_with_none_unknown() {
 #[test]
 fn rails_may_appear_for_a_while_after_the_boot_of_a_machine_that_can_have_more() {
     let mut node = Node::infiniband();
-    node.profile.source = crate::check::profile::Source::Dmi;
+    node.profile.source = crate::check::profile::ProfileSource::Dmi;
     node.history = Default::default();
     let grace = node.policy.link_state.training_grace.0.as_millis() as u64;
     let mut may = |machine, uptime| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::observe::nccl::Failure;
-use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::log::LogLimits;
 use crate::source::nccl::Reader;
 
 mod causes;
@@ -10,10 +10,10 @@ mod context;
 mod releases;
 
 pub(super) fn log(lines: &str) -> NcclLog {
-    log_within(Limits::FILE, lines)
+    log_within(LogLimits::FILE, lines)
 }
 
-fn log_within(limits: Limits, lines: &str) -> NcclLog {
+fn log_within(limits: LogLimits, lines: &str) -> NcclLog {
     let mut log = NcclLog::new(limits);
     let mut reader = Reader::default();
     for line in lines.trim().lines() {
@@ -1197,7 +1197,7 @@ fn a_count_that_is_cut_is_none() {
 n1:10:20 [0] NCCL INFO Using network Socket
 n1:10:20 [0] NCCL INFO comm 0x55 rank 0 {end}{newline}"
             );
-            let mut log = NcclLog::new(Limits::FILE);
+            let mut log = NcclLog::new(LogLimits::FILE);
             let mut reader = Reader::default();
             reader.feed(lines.as_bytes(), &mut log, None);
             reader.finish(&mut log, None);
@@ -1265,7 +1265,7 @@ fn what_ends_or_fails_is_of_its_process() {
         ),
     ] {
         let began: jiff::Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
-        let mut log = NcclLog::new(Limits::CONTAINER);
+        let mut log = NcclLog::new(LogLimits::CONTAINER);
         Reader::default().feed(lines.as_bytes(), &mut log, Some(began));
         let late = "2026-03-01T11:00:00Z".parse().unwrap();
         let context = JobContext {
@@ -1279,9 +1279,9 @@ fn what_ends_or_fails_is_of_its_process() {
 
 #[test]
 fn ranks_beyond_the_limit_are_left_out() {
-    let limits = Limits {
+    let limits = LogLimits {
         seats: 1,
-        ..Limits::CONTAINER
+        ..LogLimits::CONTAINER
     };
     let lines = "
         n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x7 - Init COMPLETE

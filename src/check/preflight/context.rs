@@ -6,7 +6,7 @@ use super::job::spans_nodes;
 use super::nccl_list::{MAX_HCAS, NcclList, is_on, parse_number};
 use super::plugins::candidates;
 use crate::observe::{
-    ContainerFacts, Library, LinkLayer, RdmaDevice, Reading, SeenDevice, SeenPort, Setting,
+    ContainerFacts, Library, LinkLayer, RdmaDevice, Reading, SeenDevice, SeenPort, Variable,
 };
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) struct PodView<'a> {
     /// Whether the job spans nodes, with the evidence; `None` if unknown.
     pub nodes: Option<(bool, String)>,
     /// The setting that makes NCCL use TCP.
-    pub tcp: Option<Setting<'a>>,
+    pub tcp: Option<Variable<'a>>,
     /// The evidence that the job relies on RDMA.
     pub wanted: Option<String>,
     /// The setting that shows that the rails should be EFA.
@@ -65,7 +65,7 @@ impl<'a> PodView<'a> {
         context
     }
 
-    pub fn nccl(&self, name: &'static str) -> Option<Setting<'a>> {
+    pub fn nccl(&self, name: &'static str) -> Option<Variable<'a>> {
         self.facts.environment.nccl(name)
     }
 
@@ -167,7 +167,7 @@ impl<'a> PodView<'a> {
 
     /// The setting that makes NCCL use TCP. `NCCL_IB_DISABLE` concerns only NCCL's own transport: it
     /// does not affect a plugin, and EFA images set it as a matter of course.
-    fn asks_for_tcp(&self) -> Option<Setting<'a>> {
+    fn asks_for_tcp(&self) -> Option<Variable<'a>> {
         if let Some(net) = self.nccl("NCCL_NET") {
             return net.value.eq_ignore_ascii_case("socket").then_some(net);
         }
@@ -266,8 +266,8 @@ fn efa_configured(facts: &ContainerFacts) -> Option<String> {
     if let Some(value) = environment.get("FI_PROVIDER").filter(is_efa) {
         return Some(format!("FI_PROVIDER={value}"));
     }
-    let is_libfabric = |net: &Setting<'_>| begins_with(net.value, &["aws libfabric", "libfabric"]);
-    let is_plugin = |plugin: &Setting<'_>| {
+    let is_libfabric = |net: &Variable<'_>| begins_with(net.value, &["aws libfabric", "libfabric"]);
+    let is_plugin = |plugin: &Variable<'_>| {
         let names = plugin.value.split(',');
         let mut files = names.filter_map(|name| name.rsplit('/').next());
         files.any(|file| ["ofi", "aws-ofi", "libnccl-net-ofi.so"].contains(&file))

@@ -2,7 +2,7 @@
 
 use super::nccl_list::{MAX_INTERFACES, NcclList};
 use super::{Checked, Item, ItemStatus, PodView, known, list};
-use crate::observe::{Interface, Setting};
+use crate::observe::{Interface, Variable};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// NCCL's own order without a setting; it uses the first group that has any interface
@@ -72,7 +72,7 @@ impl<'a> Choice<'a> {
         };
         let parse = |text: &str| NcclList::parse(text, MAX_INTERFACES);
         // A single character counts as unset.
-        let is_set = |setting: &Setting<'_>| setting.value.len() > 1;
+        let is_set = |setting: &Variable<'_>| setting.value.len() > 1;
         let setting = context.nccl("NCCL_SOCKET_IFNAME").filter(is_set);
         let list = setting.map(|setting| parse(setting.value));
         let own = || {

@@ -2,7 +2,7 @@
 
 use super::nccl_list::{MAX_INTERFACES, NcclList, parse_number};
 use super::{Checked, Item, PodFabric, PodView, any_of, count, list};
-use crate::observe::{Reading, Setting};
+use crate::observe::{Reading, Variable};
 
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
 const NUMBERS: &str = include_str!("numbers.txt");
@@ -48,7 +48,7 @@ pub(super) fn network(context: &PodView<'_>) -> Checked {
 }
 
 /// `NCCL_NET=IB`: NCCL ends without a usable port.
-fn ib(context: &PodView<'_>, setting: Setting<'_>, usable: usize) -> Item {
+fn ib(context: &PodView<'_>, setting: Variable<'_>, usable: usize) -> Item {
     if context.nccl_flag("NCCL_IB_DISABLE") {
         let message = format!("{setting}, and NCCL_IB_DISABLE forbids it: NCCL ends");
         return Item::failing("NetNotAvailable", message).fix("NCCL_IB_DISABLE: unset it");
@@ -66,7 +66,7 @@ fn ib(context: &PodView<'_>, setting: Setting<'_>, usable: usize) -> Item {
 
 /// A setting asks for TCP: wrong if the job could have used RDMA. Devices that this container was not
 /// given count as well.
-fn tcp(context: &PodView<'_>, setting: Setting<'_>) -> Item {
+fn tcp(context: &PodView<'_>, setting: Variable<'_>) -> Item {
     let has_rdma = !context.devices().is_empty() || context.fabric == PodFabric::TcpRails;
     let has_gpus = context.gpus.is_some_and(|gpus| gpus > 0);
     let fine = |why| Item::ok(format!("{setting} asks for TCP, and {why}"));
@@ -152,7 +152,7 @@ fn missing_rail(context: &PodView<'_>) -> Option<Item> {
     })
 }
 
-fn not_a_number(setting: Setting<'_>) -> Option<Item> {
+fn not_a_number(setting: Variable<'_>) -> Option<Item> {
     let digits = setting.value.trim_start().trim_start_matches(['+', '-']);
     let why = match parse_number(setting.value) {
         _ if setting.value.is_empty() => return None,
@@ -172,7 +172,7 @@ fn p2p_disabled(context: &PodView<'_>) -> Option<Item> {
     })
 }
 
-fn wrong_family(setting: Setting<'_>) -> Option<Item> {
+fn wrong_family(setting: Variable<'_>) -> Option<Item> {
     (!["AF_INET", "AF_INET6"].contains(&setting.value)).then(|| {
         let message = format!("{setting}: NCCL knows AF_INET and AF_INET6 and ignores this");
         Item::degraded("NotAnAddressFamily", message)

@@ -88,7 +88,7 @@ words! {
 
     /// How a profile was found.
     #[derive(Default)]
-    Source {
+    ProfileSource {
         /// Set by the operator.
         Set = "set",
         /// By the Node's label `node.kubernetes.io/instance-type`.
@@ -116,7 +116,7 @@ impl Fabric {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
     /// How that is known.
-    pub source: Source,
+    pub source: ProfileSource,
     /// Row of the table of known machines; `None` for an unknown machine.
     pub shape: Option<&'static Shape>,
     /// Whose machine it is, where only that is known.
@@ -148,7 +148,7 @@ impl Profile {
     /// The shape, where the machine is known by more than what it has now: only then may the table be
     /// held against the node.
     pub fn certain_shape(&self) -> Option<&'static Shape> {
-        self.shape.filter(|_| self.source != Source::Pci)
+        self.shape.filter(|_| self.source != ProfileSource::Pci)
     }
 
     /// Whether the machine is known, and not only by what it has now, to have rails.
@@ -254,7 +254,7 @@ pub fn known(
     settings: &PlatformSettings,
     offer: Option<&NodeResources>,
     snapshot: &Snapshot,
-) -> Option<(Source, &'static Shape)> {
+) -> Option<(ProfileSource, &'static Shape)> {
     let word = settings.profile.trim();
     if word == "none" {
         return None;
@@ -263,10 +263,10 @@ pub fn known(
     let label = offer.and_then(|offer| offer.instance_type.as_deref());
     let of = |source, shape: Option<&'static Shape>| Some((source, shape?));
     let set = Some(word).filter(|word| *word != "auto");
-    of(Source::Set, set.and_then(by_type))
-        .or_else(|| of(Source::InstanceType, label.and_then(by_type)))
-        .or_else(|| of(Source::Dmi, machine.and_then(by_product)))
-        .or_else(|| of(Source::Pci, by_drivers(snapshot)))
+    of(ProfileSource::Set, set.and_then(by_type))
+        .or_else(|| of(ProfileSource::InstanceType, label.and_then(by_type)))
+        .or_else(|| of(ProfileSource::Dmi, machine.and_then(by_product)))
+        .or_else(|| of(ProfileSource::Pci, by_drivers(snapshot)))
 }
 
 /// What the shape, where one is known, says of which ports are rails: only what is proven.

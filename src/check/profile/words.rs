@@ -1,7 +1,7 @@
 //! A profile in words: how GPUDirect RDMA is had on a fabric, too, and what does not exist there, so that it is
 //! not searched for. A test over every shape holds that against the checks.
 
-use super::{Certainty, Fabric, Profile, Provider, Source};
+use super::{Certainty, Fabric, Profile, ProfileSource, Provider};
 use crate::units::BitsPerSec;
 
 impl Profile {
@@ -53,7 +53,7 @@ impl Profile {
             return format!("{whose}inferred: {rails}{how}");
         };
         let how = match self.source {
-            Source::Set => "set",
+            ProfileSource::Set => "set",
             _ => "by profile",
         };
         let expected = match (shape.fabric, shape.rails) {
@@ -90,7 +90,7 @@ mod tests {
         Profile {
             shape: Some(shape),
             provider: Some(shape.provider),
-            source: Source::Set,
+            source: ProfileSource::Set,
             ..Profile::default()
         }
     }

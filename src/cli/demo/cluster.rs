@@ -8,7 +8,7 @@ use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::{ClusterSettings, Desired, NodeFacts, WantedTaint, topology};
 use crate::observe::{NodeResources, Offered};
 use crate::report::{BudgetStatus, ClusterStatus, Report};
-use crate::simulate::{Event, NodeSpec, Scenario};
+use crate::simulate::{Change, NodeFiles, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
@@ -34,7 +34,7 @@ pub(super) struct ClusterNode {
 
 impl ClusterNode {
     /// A node with the devices that its plugins offer.
-    pub(super) fn new(scenario: &Scenario, spec: &NodeSpec, budget: &Arc<DemoBudget>) -> Self {
+    pub(super) fn new(scenario: &Scenario, spec: &NodeFiles, budget: &Arc<DemoBudget>) -> Self {
         let efa = spec.rdma.iter().any(|device| device.node_type == 7);
         let (rdma, count) = match efa {
             true => ("vpc.amazonaws.com/efa", spec.rdma.len()),
@@ -80,17 +80,17 @@ impl ClusterNode {
     }
 
     /// The cluster knows pods and device plugins.
-    pub(super) fn apply(&self, event: &Event) {
+    pub(super) fn apply(&self, event: &Change) {
         match event {
-            Event::PodStarts(pod) => self.pods.send_modify(|table| {
+            Change::PodStarts(pod) => self.pods.send_modify(|table| {
                 let pods = &mut Arc::make_mut(table).by_uid;
                 pods.insert(pod.uid.clone(), Arc::new(pod.as_ref().clone()));
             }),
-            Event::PodEnds(uid) => self.pods.send_modify(|table| {
+            Change::PodEnds(uid) => self.pods.send_modify(|table| {
                 Arc::make_mut(table).by_uid.remove(uid);
             }),
             // The kubelet sets allocatable to 0 and keeps the capacity.
-            Event::PluginStops(resource) => self.facts.send_modify(|facts| {
+            Change::PluginStops(resource) => self.facts.send_modify(|facts| {
                 let offer = facts.offer.get_or_insert_default();
                 if let Some(offered) = Arc::make_mut(offer).resources.get_mut(resource) {
                     offered.allocatable = Some(0);

@@ -2,7 +2,7 @@
 
 use super::{cluster::ClusterNode, say};
 use crate::blocking::lock;
-use crate::simulate::{Event, Node, Scenario, Step};
+use crate::simulate::{Change, Node, Scenario, Step};
 use futures::future::LocalBoxFuture;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ impl Runner {
     }
 
     /// Applies events on a blocking thread: a disk takes its time, and the agents answer meanwhile.
-    async fn apply(&self, events: Vec<Event>) -> io::Result<()> {
+    async fn apply(&self, events: Vec<Change>) -> io::Result<()> {
         events.iter().for_each(|event| self.cluster.apply(event));
         let node = Arc::clone(&self.node);
         let write = move || {
@@ -56,7 +56,7 @@ impl Runner {
     async fn perform(&self, step: &Step) -> io::Result<()> {
         let mut events = step.events.clone();
         for event in events.iter_mut().filter(|_| step.proportional) {
-            if let Event::Ethtool { add: amount, .. } | Event::Traffic { millis: amount, .. } =
+            if let Change::Ethtool { add: amount, .. } | Change::Traffic { millis: amount, .. } =
                 event
             {
                 *amount = (*amount as f64 / self.speed) as u64;
@@ -138,7 +138,7 @@ impl Runner {
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         for more in VARIATION.iter().cycle() {
             ticks.tick().await;
-            let traffic = Event::Traffic {
+            let traffic = Change::Traffic {
                 millis: u64::try_from(every.as_millis()).unwrap_or(0),
                 percent: percent + more,
             };

@@ -60,7 +60,7 @@ mod tests {
         for scenario in crate::simulate::fleet(2) {
             let member = Member {
                 scenario,
-                spec: crate::simulate::NodeSpec::default(),
+                spec: crate::simulate::NodeFiles::default(),
                 root: "/nowhere".into(),
                 listen: "127.0.0.1:9949".parse().unwrap(),
             };

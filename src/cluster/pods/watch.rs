@@ -4,7 +4,7 @@ use super::object::PodObject;
 use super::table::{Health, PodTable};
 use crate::cluster::guarded_client::TOO_LONG;
 use crate::cluster::{
-    ApiError, ApiResult, ClusterSettings, ErrorKind, Limits, RECONNECT_AFTER, api, rate_limit,
+    ApiError, ApiResult, ClusterSettings, ErrorKind, RECONNECT_AFTER, RateLimits, api, rate_limit,
 };
 use futures::StreamExt;
 use kube::runtime::utils::Backoff;
@@ -27,12 +27,12 @@ const WATCH: &str = "watch the pods";
 /// The watch and what it knows.
 ///
 /// ```no_run
-/// # use selvage::cluster::{ClusterSettings, Limits, pods::{PodTable, PodWatch}};
+/// # use selvage::cluster::{ClusterSettings, RateLimits, pods::{PodTable, PodWatch}};
 /// # use std::sync::Arc;
 /// # async fn example(settings: ClusterSettings) {
 /// let (table, known) = tokio::sync::watch::channel(Arc::new(PodTable::default()));
 /// // Next to the writer, on the cluster's thread: `agent/cluster.rs`.
-/// let watch = PodWatch::new(settings, "gpu-1", 4 << 20, Limits::default());
+/// let watch = PodWatch::new(settings, "gpu-1", 4 << 20, RateLimits::default());
 /// tokio::join!(watch.run(table), async {
 ///     let pods = Arc::clone(&known.borrow());
 ///     let facts = pods.by_uid.get("the UID in the log's path");
@@ -42,7 +42,7 @@ const WATCH: &str = "watch the pods";
 pub struct PodWatch {
     settings: ClusterSettings,
     node: String,
-    limits: Limits,
+    limits: RateLimits,
     table: Arc<PodTable>,
     /// Lists and watches in a row that could not continue from their version.
     expired: u32,
@@ -54,7 +54,7 @@ pub struct PodWatch {
 
 impl PodWatch {
     /// Watches the pods of one node once it runs, and keeps facts of `budget` bytes at most.
-    pub fn new(settings: ClusterSettings, node: &str, budget: usize, limits: Limits) -> Self {
+    pub fn new(settings: ClusterSettings, node: &str, budget: usize, limits: RateLimits) -> Self {
         PodWatch {
             settings,
             node: node.to_string(),

@@ -4,8 +4,8 @@
 
 use super::event_recorder::EventRecorder;
 use super::{
-    ApiError, ApiResult, ClusterSettings, Desired, ErrorKind, EventRequest, Gate, Gates, Limits,
-    Mutes, NodeApi, NodeView, RECONNECT_AFTER, budget, names, rate_limit, topology,
+    ApiError, ApiResult, ClusterSettings, Desired, ErrorKind, EventRequest, Gate, Gates, Mutes,
+    NodeApi, NodeView, RECONNECT_AFTER, RateLimits, budget, names, rate_limit, topology,
 };
 use crate::check::CHECKS;
 use crate::observe::NodeResources;
@@ -69,7 +69,7 @@ impl WriterChannels {
 pub struct Writer {
     settings: ClusterSettings,
     node: String,
-    limits: Limits,
+    limits: RateLimits,
     /// The setting, and up to a tenth more, so that agents started together drift apart.
     heartbeat: Duration,
     /// The Node as last seen.
@@ -92,7 +92,7 @@ pub struct Writer {
 
 impl Writer {
     /// Writes the object of one node once it runs.
-    pub fn new(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
+    pub fn new(settings: ClusterSettings, node: &str, limits: RateLimits) -> Self {
         let heartbeat = settings.heartbeat.duration();
         Writer {
             view: None,

@@ -3,8 +3,8 @@
 use crate::cluster::api::WRITE_LEDGER;
 use crate::cluster::budget::{Asker, BudgetStep, Ledger, Withheld};
 use crate::cluster::{
-    ApiError, ApiResult, BudgetMax, Desired, ErrorKind, EventKind, EventRequest, Gate, Limits,
-    Mode, NodeApi, NodeGroup, NodeView, WITHHELD, WantedTaint, Writer, desired, rate_limit,
+    ApiError, ApiResult, BudgetMax, Desired, ErrorKind, EventKind, EventRequest, Gate, Mode,
+    NodeApi, NodeGroup, NodeView, RateLimits, WITHHELD, WantedTaint, Writer, desired, rate_limit,
 };
 use crate::report::{BudgetStatus, Report, State, Tainting};
 use crate::units::cut;
@@ -40,7 +40,7 @@ enum BudgetSlot {
 }
 
 impl TaintBudget {
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &RateLimits) -> Self {
         TaintBudget {
             entry: None,
             recorded_in: None,

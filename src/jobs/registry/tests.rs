@@ -425,7 +425,7 @@ fn the_largest_holder_gives_up_first_and_keeps_its_verdict() {
 #[test]
 fn a_sidecar_speaks_for_the_container_it_names() {
     let verdict = |container: &str| {
-        let mut log = NcclLog::new(Limits::CONTAINER);
+        let mut log = NcclLog::new(LogLimits::CONTAINER);
         let mut reader = Reader::default();
         reader.take_line(OVER_IB.as_bytes(), &mut log, None);
         let verdict = judge(&log, &JobContext::default());

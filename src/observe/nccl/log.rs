@@ -6,7 +6,7 @@ mod kinds;
 mod lists;
 mod process_hints;
 
-pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, Limits};
+pub use kinds::{DeviceErrors, EvidenceKind, EvidenceLine, LogLimits};
 
 use super::event::{Comm, Connection, InitSeconds, Phase, Time};
 use super::{ChannelCounts, Event, Failure, Group, GroupKey, HostPid, Link, Net, Process, Record};
@@ -25,7 +25,7 @@ const MAX_DEVICES: usize = 32;
 /// The state of one log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NcclLog {
-    limits: Limits,
+    limits: LogLimits,
     /// NCCL's version, the highest in the log.
     pub version: Option<String>,
     /// Names of hosts; other fields refer to them by index.
@@ -90,7 +90,7 @@ pub struct NcclLog {
 
 impl NcclLog {
     /// A log without lines, bounded by `limits`.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: LogLimits) -> Self {
         NcclLog {
             limits,
             ..NcclLog::default()

@@ -3,7 +3,7 @@
 pub mod textfile;
 
 use super::text::{Colour, Page, Style, count};
-use crate::check::bench::{BenchVerdict, Verdict};
+use crate::check::bench::{BenchVerdict, Grade};
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::Rails;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct BenchInput {
 pub struct Bench {
     schema: &'static str,
     /// The worst verdict. Unknown is worse than line rate.
-    pub verdict: Verdict,
+    pub verdict: Grade,
     /// The rails that the runs are measured against.
     pub rails: Option<Rails>,
     /// The inputs, in the order given.
@@ -71,11 +71,11 @@ fn print(page: &mut Page, run: &BenchVerdict, of: &BenchInput, rails: Option<&Ra
     let share = |ratio| format!("{:.0} % OF LINE RATE", 100.0 * ratio);
     let below = run.ratio.map_or("BELOW LINE RATE".into(), share);
     let (colour, word) = match run.verdict {
-        Verdict::LineRate => (Colour::Green, "LINE RATE".to_string()),
-        Verdict::Below => (Colour::Yellow, below),
-        Verdict::Tcp => (Colour::Red, "TCP'S NUMBER".into()),
-        Verdict::WrongResults => (Colour::Red, "WRONG RESULTS".into()),
-        Verdict::Unknown => (Colour::Magenta, "CANNOT TELL".into()),
+        Grade::LineRate => (Colour::Green, "LINE RATE".to_string()),
+        Grade::Below => (Colour::Yellow, below),
+        Grade::Tcp => (Colour::Red, "TCP'S NUMBER".into()),
+        Grade::WrongResults => (Colour::Red, "WRONG RESULTS".into()),
+        Grade::Unknown => (Colour::Magenta, "CANNOT TELL".into()),
     };
     let name = match of.name.as_str() {
         "-" => "standard input: ",

@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::bench::no_output;
 
-fn bench(verdicts: &[(Verdict, Option<f64>)]) -> Bench {
+fn bench(verdicts: &[(Grade, Option<f64>)]) -> Bench {
     let runs = verdicts.iter().map(|(verdict, ratio)| {
         let mut run = no_output();
         run.verdict = *verdict;
@@ -18,7 +18,7 @@ fn bench(verdicts: &[(Verdict, Option<f64>)]) -> Bench {
 
 #[test]
 fn the_worst_verdict_counts() {
-    use Verdict as V;
+    use Grade as V;
     for (verdicts, want) in [
         (&[V::LineRate][..], V::LineRate),
         (&[V::LineRate, V::Unknown], V::Unknown),
@@ -34,10 +34,10 @@ fn the_worst_verdict_counts() {
 
 #[test]
 fn of_equal_verdicts_the_lower_number_is_exported() {
-    let below = |ratio| (Verdict::Below, Some(ratio));
+    let below = |ratio| (Grade::Below, Some(ratio));
     for verdicts in [
-        [below(0.5), below(0.3), (Verdict::LineRate, Some(0.1))],
-        [(Verdict::LineRate, Some(0.1)), below(0.3), below(0.5)],
+        [below(0.5), below(0.3), (Grade::LineRate, Some(0.1))],
+        [(Grade::LineRate, Some(0.1)), below(0.3), below(0.5)],
     ] {
         let text = textfile::encode(&bench(&verdicts), 7);
         assert!(
@@ -50,7 +50,7 @@ fn of_equal_verdicts_the_lower_number_is_exported() {
 
 #[test]
 fn text_from_outside_steers_no_terminal() {
-    let mut bench = bench(&[(Verdict::Below, Some(0.456))]);
+    let mut bench = bench(&[(Grade::Below, Some(0.456))]);
     bench.inputs.push(bench.inputs[0].clone());
     bench.inputs[0].runs[0].summary = "a\u{1b}[31mb".into();
     let text = text(&bench, Style::default());

@@ -1,7 +1,7 @@
 //! Results as Prometheus text, for node_exporter's textfile collector or a Pushgateway.
 
 use super::Bench;
-use crate::check::bench::{BenchVerdict, Verdict};
+use crate::check::bench::{BenchVerdict, Grade};
 use crate::observe::bench::Collective;
 pub use crate::report::catalogue::BENCHMARKS as FAMILIES;
 use crate::report::{Detail, Exposition, series};
@@ -17,7 +17,7 @@ pub fn encode(bench: &Bench, seconds: i64) -> String {
             let best = peak.map(|peak| peak.bytes_per_second);
             series! { out "selvage_bench_bus_bandwidth_bytes_per_second" [name, side] best; }
         }
-        for one in Verdict::ALL {
+        for one in Grade::ALL {
             series! { out "selvage_bench_verdict" [name, one.as_str()] one == run.verdict; }
         }
         series! { out

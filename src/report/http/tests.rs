@@ -6,7 +6,7 @@ use crate::check::Status;
 use crate::check::job_verdicts::{ContainerVerdict, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::log::Limits as NcclLimits;
+use crate::observe::nccl::log::LogLimits;
 use crate::observe::{ContainerKey, LinkLayer};
 use crate::readiness::history::{FindingKey, HistoryEntry, VerdictChange};
 use crate::report::State;
@@ -27,11 +27,15 @@ pub(super) struct Server {
     pub(super) task: JoinHandle<()>,
 }
 
-async fn start(report: Report, limits: Limits) -> Server {
+async fn start(report: Report, limits: HttpLimits) -> Server {
     start_guarded(report, limits, Arc::default()).await
 }
 
-pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<TlsAuth>) -> Server {
+pub(super) async fn start_guarded(
+    report: Report,
+    limits: HttpLimits,
+    guard: Arc<TlsAuth>,
+) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (reports, receiver) = watch::channel(Arc::new(report));
@@ -96,17 +100,17 @@ async fn read_all(stream: &mut TcpStream) -> String {
 }
 
 /// Limits under which waiting is short.
-pub(super) fn hasty() -> Limits {
-    Limits {
+pub(super) fn hasty() -> HttpLimits {
+    HttpLimits {
         header_timeout: Duration::from_millis(100),
         write_timeout: Duration::from_millis(100),
-        ..Limits::default()
+        ..HttpLimits::default()
     }
 }
 
 #[tokio::test]
 async fn routes() {
-    let server = start(node(8, LinkLayer::Infiniband), Limits::default()).await;
+    let server = start(node(8, LinkLayer::Infiniband), HttpLimits::default()).await;
     for (path, status, kind, part) in [
         (
             "/metrics",
@@ -199,7 +203,7 @@ async fn routes() {
 
 #[tokio::test]
 async fn not_ready_until_the_first_full_window() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     let answer = server.get("/readyz").await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     server.assert_alive().await;
@@ -211,7 +215,7 @@ async fn not_ready_until_the_first_full_window() {
 
 #[tokio::test]
 async fn answers_follow_the_report() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     assert!(
         server
             .get("/metrics")
@@ -239,7 +243,7 @@ async fn answers_follow_the_report() {
 
 #[tokio::test]
 async fn head_tells_the_length_and_sends_nothing() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     let answer = server
         .talk(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         .await;
@@ -249,7 +253,7 @@ async fn head_tells_the_length_and_sends_nothing() {
 
 #[tokio::test]
 async fn bad_requests() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(100_000));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(300));
     let rows: [(&[u8], &str); 8] = [
@@ -290,7 +294,7 @@ async fn bad_requests() {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     let request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\n\
                    GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let answer = server.talk(request.as_bytes()).await;
@@ -303,7 +307,7 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn a_client_that_closes_its_side_still_gets_its_answer() {
-    let server = start(node(8, LinkLayer::Infiniband), Limits::default()).await;
+    let server = start(node(8, LinkLayer::Infiniband), HttpLimits::default()).await;
     let mut stream = server.connect().await;
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -351,7 +355,7 @@ async fn a_client_that_does_not_read_is_dropped() {
 
 #[tokio::test]
 async fn a_hundred_idle_connections_lock_no_client_out() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     let mut idle = Vec::new();
     for _ in 0..100 {
         idle.push(server.connect().await);
@@ -362,7 +366,7 @@ async fn a_hundred_idle_connections_lock_no_client_out() {
     let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut buffer = [0; 1024];
     for _ in 0..3 {
-        for _ in 1..Limits::default().per_address {
+        for _ in 1..HttpLimits::default().per_address {
             idle.push(server.connect().await);
         }
         busy.write_all(request).await.unwrap();
@@ -374,9 +378,9 @@ async fn a_hundred_idle_connections_lock_no_client_out() {
 
 #[tokio::test]
 async fn all_at_once_are_all_answered() {
-    let server = Arc::new(start(node(8, LinkLayer::Ethernet), Limits::default()).await);
+    let server = Arc::new(start(node(8, LinkLayer::Ethernet), HttpLimits::default()).await);
     let mut tasks = JoinSet::new();
-    for _ in 0..Limits::default().per_address {
+    for _ in 0..HttpLimits::default().per_address {
         let server = Arc::clone(&server);
         tasks.spawn(async move { server.get("/metrics").await });
     }
@@ -397,8 +401,8 @@ impl Answers for Counting {
         plain(StatusCode::OK, "ok\n")
     }
 
-    fn limits(&self) -> Limits {
-        Limits::default()
+    fn limits(&self) -> HttpLimits {
+        HttpLimits::default()
     }
 }
 
@@ -411,7 +415,7 @@ async fn who_asks_for_much_waits_and_probes_do_not() {
     tokio::spawn(serve(listener, Arc::clone(&state), std::future::pending()));
     let requests = b"GET /report HTTP/1.1\r\nHost: x\r\n\r\n".repeat(PIPELINED);
     let mut hostile = Vec::new();
-    for _ in 1..Limits::default().per_address {
+    for _ in 1..HttpLimits::default().per_address {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(&requests).await.unwrap();
         hostile.push(stream);
@@ -453,10 +457,10 @@ fn long_answers_pause_once_their_credit_is_spent() {
 
 #[test]
 fn the_client_with_most_connections_makes_room() {
-    let limits = Limits {
+    let limits = HttpLimits {
         connections: 6,
         per_address: 4,
-        ..Limits::default()
+        ..HttpLimits::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -471,12 +475,12 @@ fn the_client_with_most_connections_makes_room() {
         (&[1, 2, 3, 4, 5, 6], 7, &[6, 2, 3, 4, 5]),
     ] {
         let address = |last: u8| IpAddr::from([10, 0, 0, last]);
-        let at = |(turn, last): (usize, &u8)| Open {
+        let at = |(turn, last): (usize, &u8)| OpenConnection {
             task: runtime.spawn(async {}).abort_handle(),
             active: Arc::new(AtomicU64::new(turn as u64)),
             address: address(*last),
         };
-        let mut kept: Vec<Open> = open.iter().enumerate().map(at).collect();
+        let mut kept: Vec<OpenConnection> = open.iter().enumerate().map(at).collect();
         make_room(&mut kept, address(new), limits);
         let mut kept: Vec<IpAddr> = kept.iter().map(|one| one.address).collect();
         let mut left: Vec<IpAddr> = left.iter().copied().map(address).collect();
@@ -488,7 +492,7 @@ fn the_client_with_most_connections_makes_room() {
 
 /// A job that fell back to TCP, with what its log and its pod are called by.
 fn add_fallback(report: &mut Report) {
-    let mut verdict = judge(&NcclLog::new(NcclLimits::CONTAINER), &JobContext::default());
+    let mut verdict = judge(&NcclLog::new(LogLimits::CONTAINER), &JobContext::default());
     verdict.tcp_fallback = Fallback::Yes;
     verdict.summary = "a line of its log".into();
     let key = ContainerKey {
@@ -542,7 +546,7 @@ fn pods_are_shown_to_those_on_the_node_or_behind_a_guard() {
         rendered: Default::default(),
         stats: AgentStats::default,
         detail: Default::default(),
-        limits: Limits::default(),
+        limits: HttpLimits::default(),
         guard: Arc::new(guard),
         hosts: Hosts::default(),
     };
@@ -570,7 +574,7 @@ fn pods_are_shown_to_those_on_the_node_or_behind_a_guard() {
 
 #[tokio::test]
 async fn shutdown_ends_it_although_clients_linger() {
-    let server = start(empty(), Limits::default()).await;
+    let server = start(empty(), HttpLimits::default()).await;
     let mut lingering = server.connect().await;
     lingering
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /")

@@ -2,7 +2,7 @@ use super::*;
 use crate::check::Status;
 use crate::check::job_verdicts::{ContainerVerdict, Jobs, LogReading, VerdictSource};
 use crate::check::nccl::{Fallback, JobContext, judge};
-use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::log::LogLimits;
 use crate::observe::nccl::{Failure, NcclLog};
 use crate::observe::{
     ContainerKey, Function, LinkLayer, PhysState, PodJob, PortCounters, PortState, Reading,
@@ -180,7 +180,7 @@ fn suspects() -> Arc<BTreeMap<String, crate::check::suspect::Suspect>> {
 /// Two pods' containers under one name, the first with everything that can be told.
 fn jobs() -> Jobs {
     let container = |uid: &str, fallback| {
-        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
+        let mut verdict = judge(&NcclLog::new(LogLimits::CONTAINER), &JobContext::default());
         verdict.tcp_fallback = fallback;
         verdict.gdrdma = Some(true);
         verdict.nccl_version = Some("2.21.5".into());

@@ -66,7 +66,7 @@ pub struct Message<'a> {
 
 /// What a message is in the course of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum ReplyStep<'a> {
     /// A message with data of the exchange.
     Data(Message<'a>),
     /// The end: of a dump, or an acknowledgement.
@@ -80,17 +80,17 @@ pub enum Step<'a> {
 impl<'a> Message<'a> {
     /// Control messages taken apart. NLMSG_ERROR and NLMSG_DONE begin with a signed errno, which a request
     /// failed with; a dump that failed half way tells so in its NLMSG_DONE.
-    pub fn step(self) -> Reply<Step<'a>> {
+    pub fn step(self) -> Reply<ReplyStep<'a>> {
         match self.kind {
             NLMSG_ERROR | NLMSG_DONE => match array(self.payload, 0).map(i32::from_ne_bytes) {
                 Some(code) if code < 0 => Err(Errno::from_raw(code.saturating_neg()).into()),
-                Some(_) => Ok(Step::Done),
-                None if self.kind == NLMSG_DONE => Ok(Step::Done),
+                Some(_) => Ok(ReplyStep::Done),
+                None if self.kind == NLMSG_DONE => Ok(ReplyStep::Done),
                 None => Err(NetlinkError::Malformed("error message without a number")),
             },
-            NLMSG_OVERRUN => Ok(Step::Overrun),
-            kind if kind < 0x10 => Ok(Step::Nothing),
-            _ => Ok(Step::Data(self)),
+            NLMSG_OVERRUN => Ok(ReplyStep::Overrun),
+            kind if kind < 0x10 => Ok(ReplyStep::Nothing),
+            _ => Ok(ReplyStep::Data(self)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The kernel works a request off inside send(2), so a hung device holds the *sender* there, beyond
 //! any receive timeout: a socket serves one subject, on a thread that may be given up.
 
-use super::{Message, NetlinkError, Reply, Request, Step, messages};
+use super::{Message, NetlinkError, Reply, ReplyStep, Request, messages};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -119,7 +119,7 @@ impl Socket {
                 }
                 whole &= message.flags & super::DUMP_INTERRUPTED == 0;
                 match message.step()? {
-                    Step::Data(message) => {
+                    ReplyStep::Data(message) => {
                         if failure.is_none() {
                             failure = each(message).err();
                         }
@@ -127,12 +127,12 @@ impl Socket {
                             continue;
                         }
                     }
-                    Step::Done => {}
-                    Step::Overrun => {
+                    ReplyStep::Done => {}
+                    ReplyStep::Overrun => {
                         whole = false;
                         continue;
                     }
-                    Step::Nothing => continue,
+                    ReplyStep::Nothing => continue,
                 }
                 return failure.map_or(Ok(whole), Err);
             }
@@ -160,10 +160,10 @@ impl Socket {
             lost |= datagram.is_none();
             for message in messages(datagram.unwrap_or_default()) {
                 match message.and_then(Message::step) {
-                    Ok(Step::Data(message)) => each(message),
-                    Ok(Step::Done | Step::Nothing) => {}
+                    Ok(ReplyStep::Data(message)) => each(message),
+                    Ok(ReplyStep::Done | ReplyStep::Nothing) => {}
                     // An unreadable message may have been anything.
-                    Ok(Step::Overrun) | Err(_) => lost = true,
+                    Ok(ReplyStep::Overrun) | Err(_) => lost = true,
                 }
             }
         }

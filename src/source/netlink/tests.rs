@@ -84,8 +84,10 @@ fn a_datagram_holds_several_messages() {
     let got: Vec<_> = messages(&datagram)
         .map(|m| m.unwrap().step().unwrap())
         .collect();
-    assert!(matches!(got[..], [Step::Data(_), Step::Data(b), Step::Done]
-        if b.seq == 5 && Attrs::parse(b.payload).unwrap().u32(1) == Ok(Some(1))));
+    assert!(
+        matches!(got[..], [ReplyStep::Data(_), ReplyStep::Data(b), ReplyStep::Done]
+        if b.seq == 5 && Attrs::parse(b.payload).unwrap().u32(1) == Ok(Some(1)))
+    );
     // Cut off anywhere, it gives whole messages, then an error or the end.
     for cut in 0..datagram.len() {
         let whole = messages(&datagram[..cut]).filter(Result::is_ok).count();
@@ -98,7 +100,7 @@ fn errors_in_control_messages() {
     let control = |kind: u16, payload: &[u8]| {
         let bytes = Request::new(kind, 0).header(payload).finish(1);
         let step = messages(&bytes).next().unwrap().unwrap().step();
-        step.map(|step| step == Step::Done)
+        step.map(|step| step == ReplyStep::Done)
     };
     let code = |code: i32| code.to_ne_bytes();
     assert_eq!(control(NLMSG_ERROR, &code(-22)), Err(Errno::EINVAL.into()));
@@ -128,25 +130,25 @@ fn boundaries_of_framing() {
         }
     }
     for (kind, want) in [
-        (1, Step::Nothing),
-        (4, Step::Overrun),
-        (0x0f, Step::Nothing),
-        (0x10, Step::Data(message(0x10, &[]))),
+        (1, ReplyStep::Nothing),
+        (4, ReplyStep::Overrun),
+        (0x0f, ReplyStep::Nothing),
+        (0x10, ReplyStep::Data(message(0x10, &[]))),
     ] {
         assert_eq!(message(kind, &[]).step(), Ok(want), "{kind}");
     }
     // NLMSG_ERROR and NLMSG_DONE: only a negative number is a failure.
     for (code, want) in [
         (-22i32, Err(Errno::EINVAL.into())),
-        (0, Ok(Step::Done)),
-        (1, Ok(Step::Done)),
+        (0, Ok(ReplyStep::Done)),
+        (1, Ok(ReplyStep::Done)),
     ] {
         for kind in [2, 3] {
             let payload = code.to_ne_bytes();
             assert_eq!(message(kind, &payload).step(), want, "{kind} {code}");
         }
     }
-    assert_eq!(message(3, &[]).step(), Ok(Step::Done));
+    assert_eq!(message(3, &[]).step(), Ok(ReplyStep::Done));
     assert!(message(2, &[]).step().is_err());
     // A message of its header alone, and one byte less.
     let request = Request::new(0x10, 0);

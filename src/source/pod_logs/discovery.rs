@@ -19,7 +19,7 @@ const MAX_LET_GO: usize = 4096;
 
 /// The directories known.
 #[derive(Default)]
-pub(super) struct Tree {
+pub(super) struct LogTree {
     /// The directory of all logs, links followed.
     root: PathBuf,
     /// Something changed in it, or in a pod's directory.
@@ -35,13 +35,13 @@ pub(super) struct Tree {
     pub(super) marks: Option<Vec<Mark>>,
 }
 
-impl Tree {
+impl LogTree {
     pub(super) fn new(resume: Option<LogMarks>) -> Self {
-        Tree {
+        LogTree {
             changed: true,
             first: true,
             marks: resume.map(|resume| resume.logs),
-            ..Tree::default()
+            ..LogTree::default()
         }
     }
 

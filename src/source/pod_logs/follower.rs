@@ -1,6 +1,6 @@
 //! The follower: polls all logs, and waits in between.
 
-use super::discovery::Tree;
+use super::discovery::LogTree;
 use super::{Log, LogMarks, Options, PollStats, Sink, Tools, taken};
 use crate::units::Millis;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -20,7 +20,7 @@ pub(super) type LogName = (Box<str>, Box<str>);
 /// Follows all logs below one directory.
 pub struct Follower {
     tools: Tools,
-    tree: Tree,
+    tree: LogTree,
     logs: Logs,
     /// The log that was read last of those that lag behind.
     served: LogName,
@@ -41,7 +41,7 @@ impl Follower {
                 unpacking: Arc::default(),
                 options,
             },
-            tree: Tree::new(resume),
+            tree: LogTree::new(resume),
             logs: Logs::new(),
             served: LogName::default(),
         }

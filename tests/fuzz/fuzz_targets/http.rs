@@ -8,7 +8,7 @@ mod memory;
 
 use libfuzzer_sys::fuzz_target;
 use selvage::observe::Snapshot;
-use selvage::report::http::{Peer, Limits, ServeState, serve_stream};
+use selvage::report::http::{Peer, HttpLimits, ServeState, serve_stream};
 use selvage::report::metrics::AgentStats;
 use selvage::report::{Report, State};
 use selvage::units::Millis;
@@ -57,7 +57,7 @@ async fn talk(bytes: &[u8], piece: usize, address: IpAddr) -> Vec<u8> {
         rendered: Default::default(),
         stats: AgentStats::default,
         detail: Default::default(),
-        limits: Limits::default(),
+        limits: HttpLimits::default(),
         guard: Arc::default(),
         hosts: Default::default(),
     });

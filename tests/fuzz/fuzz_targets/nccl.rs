@@ -8,7 +8,7 @@ mod memory;
 use libfuzzer_sys::fuzz_target;
 use selvage::check::nccl::{JobContext, judge};
 use selvage::observe::nccl::NcclLog;
-use selvage::observe::nccl::log::Limits;
+use selvage::observe::nccl::log::LogLimits;
 use selvage::source::nccl::Reader;
 
 /// Bytes that may be held without a line, and for each byte that was read.
@@ -16,7 +16,7 @@ const BASE: usize = 64 << 10;
 const PER_BYTE: usize = 128;
 
 fn state<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (NcclLog, Reader) {
-    let mut log = NcclLog::new(Limits::CONTAINER);
+    let mut log = NcclLog::new(LogLimits::CONTAINER);
     let mut reader = Reader::default();
     for piece in pieces {
         reader.feed(piece, &mut log, None);

@@ -9,11 +9,11 @@ mod memory;
 use libfuzzer_sys::fuzz_target;
 use selvage::check::nccl::{JobContext, judge};
 use selvage::observe::nccl::NcclLog;
-use selvage::observe::nccl::log::Limits;
+use selvage::observe::nccl::log::LogLimits;
 use selvage::source::nccl::Reader;
 
 /// So little is kept that a small log fills it.
-const LIMITS: Limits = Limits {
+const LIMITS: LogLimits = LogLimits {
     processes: 4,
     groups: 2,
     seats: 8,

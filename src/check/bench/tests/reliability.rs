@@ -25,7 +25,7 @@ fn a_table_without_a_list_of_ranks() {
         let mut run = run(C::AllReduce, nodes, busbw, busbw);
         run.ranks.clear();
         let got = judged(&run, &rails(8, 400, Some(8)));
-        let want = (Verdict::Unknown, "NodesNotShown", None);
+        let want = (Grade::Unknown, "NodesNotShown", None);
         assert_eq!((got.verdict, got.reason, got.ratio), want, "{got:?}");
     }
 }
@@ -49,10 +49,10 @@ fn ranks_and_nodes_by_the_log() {
     bare.ranks.clear();
     let mut nccl = log(Network::Ib, Fallback::No);
     for (nranks, verdict, reason) in [
-        (16, Verdict::LineRate, "LineRate"),
-        (15, Verdict::Unknown, "NodesNotShown"),
+        (16, Grade::LineRate, "LineRate"),
+        (15, Grade::Unknown, "NodesNotShown"),
         // The factor is that of 16 ranks.
-        (32, Verdict::Unknown, "RanksUnclear"),
+        (32, Grade::Unknown, "RanksUnclear"),
     ] {
         (nccl.nranks, nccl.nodes) = (Some(nranks), Some(2));
         let rails = rails(8, 400, None);
@@ -89,7 +89,7 @@ fn lists_of_ranks_that_are_not_whole() {
     ] {
         let got = judged(&at(collective, lose), &dgx);
         assert_eq!(got.reason, reason, "{collective:?} {lose:?}: {got:?}");
-        assert_eq!(got.verdict == Verdict::Unknown, reason == "RanksUnclear");
+        assert_eq!(got.verdict == Grade::Unknown, reason == "RanksUnclear");
         assert_eq!(got.ratio.is_none(), reason == "RanksUnclear", "{got:?}");
     }
     let mid = at(C::AllReduce, &[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14]);
@@ -162,7 +162,7 @@ fn larger_sizes_must_hold_what_the_best_shows() {
             assert_eq!(got.reason, "LineRate", "{gb:?}: {got:?}");
             continue;
         };
-        assert_eq!((got.verdict, got.reason), (Verdict::Below, "FallsWithSize"));
+        assert_eq!((got.verdict, got.reason), (Grade::Below, "FallsWithSize"));
         assert_eq!(got.ratio, Some(low * 1e9 / 400e9), "{got:?}");
         assert!(got.summary.contains("but it falls to"), "{got:?}");
         assert!(got.evidence.iter().any(|seen| seen.line == line), "{got:?}");
@@ -178,7 +178,7 @@ fn counts_that_are_none_and_rows_left_out() {
     let got = judged(&odd, &dgx);
     assert_eq!(
         (got.verdict, got.reason),
-        (Verdict::Unknown, "ResultsUnclear")
+        (Grade::Unknown, "ResultsUnclear")
     );
     assert_eq!(got.wrong, None);
     // A slow one stays slow; it is noted.

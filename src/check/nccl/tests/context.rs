@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{FALLBACK, log, verdict};
-use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::log::LogLimits;
 use crate::observe::{PodContainer, PodFacts};
 use crate::source::nccl::Reader;
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn a_later_run_in_the_same_log_counts() {
 #[test]
 fn an_init_that_does_not_end() {
     let began: jiff::Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
-    let mut log = NcclLog::new(Limits::CONTAINER);
+    let mut log = NcclLog::new(LogLimits::CONTAINER);
     let mut reader = Reader::default();
     reader.feed(SELECTED.trim().as_bytes(), &mut log, Some(began));
     reader.feed(b"\n", &mut log, Some(began));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much is kept of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct LogLimits {
     /// Most processes that are kept; later ones are counted only.
     pub processes: usize,
     /// Most communicators that are kept; later ones are counted only.
@@ -14,15 +14,15 @@ pub struct Limits {
     pub seats: usize,
 }
 
-impl Limits {
+impl LogLimits {
     /// For a container's log, with the ranks of one node.
-    pub const CONTAINER: Limits = Limits {
+    pub const CONTAINER: LogLimits = LogLimits {
         processes: 64,
         groups: 32,
         seats: 256,
     };
     /// For a file, which may contain a whole job.
-    pub const FILE: Limits = Limits {
+    pub const FILE: LogLimits = LogLimits {
         processes: 4096,
         groups: 512,
         seats: 16384,

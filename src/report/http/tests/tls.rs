@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 async fn nothing_is_told_in_plain_words_on_a_tls_port() {
     let authority = Authority::new("a");
     let secret = Secret::new(&tls(&authority.issue(2100)));
-    let (server, _) = serve_secret(&secret, Limits::default()).await;
+    let (server, _) = serve_secret(&secret, HttpLimits::default()).await;
     for request in [
         &b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"[..],
         b"GET /metrics HTTP/1.0\r\n\r\n",
@@ -35,7 +35,7 @@ async fn handshakes_that_come_to_nothing_are_cut() {
         assert_eq!(server.talk(begin).await, "", "{begin:x?}");
     }
     // With ample time they count as connections, and the idlest make room.
-    let (server, _) = serve_secret(&secret, Limits::default()).await;
+    let (server, _) = serve_secret(&secret, HttpLimits::default()).await;
     let mut stuck = Vec::new();
     for _ in 0..100 {
         let mut stream = server.connect().await;
@@ -55,7 +55,7 @@ async fn idle_and_deaf_clients_are_dropped_over_tls_too() {
     let authority = Authority::new("a");
     let secret = Secret::new(&tls(&authority.issue(2100)));
     // A busy machine needs a while for the handshake.
-    let limits = Limits {
+    let limits = HttpLimits {
         header_timeout: Duration::from_secs(2),
         ..hasty()
     };
@@ -78,7 +78,7 @@ async fn idle_and_deaf_clients_are_dropped_over_tls_too() {
 async fn shutdown_waits_for_answers_and_for_no_handshake() {
     let authority = Authority::new("a");
     let secret = Secret::new(&tls(&authority.issue(2100)));
-    let (server, _) = serve_secret(&secret, Limits::default()).await;
+    let (server, _) = serve_secret(&secret, HttpLimits::default()).await;
     let mut stuck = server.connect().await;
     stuck.write_all(&[0x16, 3, 1]).await.unwrap();
     let mut client = (Client::new(&authority, None).connect(server.address).await).unwrap();

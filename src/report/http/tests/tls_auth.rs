@@ -62,7 +62,7 @@ pub(super) fn tls(leaf: &Leaf) -> [(&'static str, &str); 2] {
     [("tls.crt", &leaf.chain), ("tls.key", &leaf.key)]
 }
 
-pub(super) async fn serve_secret(secret: &Secret, limits: Limits) -> (Server, Arc<TlsAuth>) {
+pub(super) async fn serve_secret(secret: &Secret, limits: HttpLimits) -> (Server, Arc<TlsAuth>) {
     let guard = Arc::new(TlsAuth::open(secret.files()).unwrap());
     let server = start_guarded(empty(), limits, Arc::clone(&guard)).await;
     (server, guard)
@@ -72,7 +72,7 @@ pub(super) async fn serve_secret(secret: &Secret, limits: Limits) -> (Server, Ar
 async fn tls_by_either_version_and_only_for_who_trusts_it() {
     let (authority, other) = (Authority::new("a"), Authority::new("b"));
     let secret = Secret::new(&tls(&authority.issue(2100)));
-    let (server, guard) = serve_secret(&secret, Limits::default()).await;
+    let (server, guard) = serve_secret(&secret, HttpLimits::default()).await;
     assert_eq!(guard.access().expires, Some(4_102_444_800));
     for version in [&version::TLS12, &version::TLS13] {
         let client = Client {
@@ -135,7 +135,7 @@ async fn who_may_ask_what() {
         ("both", &both, Some(&good), "", Some(200)),
         ("both", &both, Some(&good), "no", Some(200)),
     ] {
-        let (server, _) = serve_secret(secret, Limits::default()).await;
+        let (server, _) = serve_secret(secret, HttpLimits::default()).await;
         let client = Client::new(&authority, shows);
         let case = format!("{name} {} {said:?}", shows.is_some());
         for path in ["/metrics", "/report", "/", "/metrics?x=/healthz"] {
@@ -160,7 +160,7 @@ async fn who_may_ask_what() {
 #[tokio::test]
 async fn tokens_without_tls() {
     let secret = Secret::new(&[("token", "sesame")]);
-    let (server, guard) = serve_secret(&secret, Limits::default()).await;
+    let (server, guard) = serve_secret(&secret, HttpLimits::default()).await;
     assert!(guard.access().tls.is_none());
     for (path, token, want) in [
         ("/metrics", "", 401),
@@ -178,7 +178,7 @@ async fn a_swapped_certificate_is_for_new_connections() {
     let authority = Authority::new("a");
     let (old, new) = (authority.issue(2100), authority.issue(2101));
     let secret = Secret::new(&tls(&old));
-    let (server, guard) = serve_secret(&secret, Limits::default()).await;
+    let (server, guard) = serve_secret(&secret, HttpLimits::default()).await;
     let client = Client::new(&authority, None);
     let mut before = client.connect(server.address).await.unwrap();
     assert_eq!(before.get_ref().1.peer_certificates().unwrap(), [old.der()]);
@@ -200,7 +200,7 @@ async fn who_is_no_longer_trusted_loses_a_standing_connection() {
     let [cert, key] = tls(&server);
     let (ca, next) = (authority.pem(), next.pem());
     let secret = Secret::new(&[cert, key, ("ca.crt", &ca), ("token", "one")]);
-    let (server, guard) = serve_secret(&secret, Limits::default()).await;
+    let (server, guard) = serve_secret(&secret, HttpLimits::default()).await;
     let mut shown = (Client::new(&authority, Some(&client))
         .connect(server.address)
         .await)
@@ -222,7 +222,7 @@ async fn a_broken_file_keeps_the_last_good_and_holds_up_no_other() {
     let (old, new) = (authority.issue(2100), authority.issue(2101));
     let [cert, key] = tls(&old);
     let secret = Secret::new(&[cert, key, ("token", "one")]);
-    let (server, guard) = serve_secret(&secret, Limits::default()).await;
+    let (server, guard) = serve_secret(&secret, HttpLimits::default()).await;
     let client = Client::new(&authority, None);
     let mut failures = 0;
     let token = ("token", "one");

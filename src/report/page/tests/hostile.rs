@@ -8,7 +8,7 @@ use crate::check::nccl_pods::NoRdma;
 use crate::check::suspect::{Suspect, SuspectState};
 use crate::check::{Status, Weight};
 use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::log::LogLimits;
 use crate::observe::{
     ContainerKey, Fault, FaultKind, GpuPod, LinkLayer, Module, NvidiaDriver, NvidiaGpu, PodJob,
     Reading,
@@ -174,7 +174,7 @@ fn history(evil: &str) -> Arc<[HistoryEntry]> {
 }
 
 fn verdict(evil: &str) -> NcclVerdict {
-    let mut verdict = judge(&NcclLog::new(Limits::FILE), &JobContext::default());
+    let mut verdict = judge(&NcclLog::new(LogLimits::FILE), &JobContext::default());
     verdict.nccl_version = Some(evil.into());
     verdict.tcp_fallback = Fallback::Yes;
     verdict.channels.insert(evil.into(), 3);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// One thing that happens. What happens to a port happens to the first one of its device.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub enum Event {
+pub enum Change {
     /// A link falls or comes back, with everything that a kernel shows of it: state, physical state,
     /// carrier and its edge, `link_downed`, and for Ethernet the driver's line in the kernel log.
     Link {
@@ -140,5 +140,5 @@ pub enum Event {
     /// Error counts of nvidia-fs rise.
     NvidiaFsErrors(u64),
     /// Several events at one moment.
-    All(Vec<Event>),
+    All(Vec<Change>),
 }
