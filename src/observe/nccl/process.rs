@@ -215,13 +215,11 @@ impl Process {
         if self.net_missing {
             return self.chosen;
         }
-        // The plugin names its provider before it may fail.
-        let went_on = self.stage > Stage::Bootstrap || !self.ranks.is_empty();
         let by_lines = [
             (self.fast_socket, Net::FastSocket),
             (self.speaks.is_some(), self.speaks.unwrap_or(Net::Other)),
             (self.ib_found || self.ib_at_work, Net::Ib),
-            (self.ofi && went_on && !self.plugin_failed, Net::Ofi),
+            (self.ofi && !self.plugin_failed, Net::Ofi),
         ];
         let shown = by_lines.into_iter().find(|(shown, _)| *shown);
         let net = self.chosen.or(shown.map(|(_, net)| net));

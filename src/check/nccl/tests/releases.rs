@@ -558,13 +558,7 @@ fn plugins_by_what_they_print() {
             Network::Ofi,
             &[],
         ),
-        (
-            "a provider alone",
-            provider.into(),
-            Unknown,
-            Network::Unknown,
-            &[],
-        ),
+        ("a provider alone", provider.into(), No, Network::Ofi, &[]),
         (
             "verbs refused without a word, no version in view",
             refused("NET/Plugin: Could not find: libnccl-net.so"),

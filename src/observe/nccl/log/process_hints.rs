@@ -10,11 +10,7 @@ impl NcclLog {
         let Some(process) = self.processes.get_mut(&place) else {
             return;
         };
-        let of_work = matches!(failure, Failure::IbError | Failure::Memlock);
-        let of_ofi = of_work && text.contains("NET/OFI")
-            || text.starts_with("NET/OFI Unable to register memory");
         match failure {
-            _ if of_ofi => (process.ofi, process.speaks) = (true, Some(Net::Ofi)),
             Failure::LibibverbsMissing => (process.ib_none, process.ib_tried) = (true, true),
             Failure::OpenDevice => process.ib_tried = true,
             // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
@@ -27,6 +23,7 @@ impl NcclLog {
                 process.chosen = None;
                 process.net_missing = true;
             }
+            Failure::IbError | Failure::Memlock if text.contains("NET/OFI") => process.ofi = true,
             Failure::IbError
             | Failure::PortDown
             | Failure::DeviceFatal
@@ -40,6 +37,7 @@ impl NcclLog {
                 let is_early = early.split('|').any(|words| text.contains(words));
                 process.ib_at_work |= text.starts_with("NET/IB") && !is_early;
                 process.ib_tried |= text.starts_with("NET/IB") && is_early;
+                process.ofi |= text.starts_with("NET/OFI Unable to register memory");
             }
         }
         self.roce_hint |= text.contains("localGid");
