@@ -143,8 +143,7 @@ impl Snapshot {
 /// How one source's last read of one subject went.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SourceHealth {
-    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
-    /// `lldp`, `umad`, `vf_links`, `pci`, `gpudirect`, `kernel_log`.
+    /// The source: a row of the sampler's table, or `kernel_log`.
     pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
     pub subject: Arc<str>,

@@ -61,7 +61,7 @@ fn the_contract_s_fields() {
     assert_eq!(json["modules"]["nvidia"]["version"], "535.129.03");
     assert_eq!(json["xid"][0]["xid"], 79);
     assert_eq!(json["xid"][0]["pci"], "0000:83:00");
-    assert_eq!(json["sources"].as_array().unwrap().len(), 10);
+    assert_eq!(json["sources"].as_array().unwrap().len(), 14);
 }
 
 #[test]
