@@ -86,7 +86,7 @@ fn pause(counters: &PortRises<'_, '_>) -> Vec<Candidate> {
     let is_read = netdev.is_some_and(|name| {
         let sample = context.snapshot.ethtool.get(name);
         let health = context.snapshot.health("ethtool", name);
-        let read = sample.is_some() && sample.map(|sample| &sample.at) == read_at;
+        let read = sample.is_some_and(|sample| Some(&sample.at) == read_at);
         read && health.is_none_or(|health| !health.fails())
     });
     let judge = |(priority, statistic, track): (_, _, &Track)| -> Option<Candidate> {
@@ -127,7 +127,6 @@ fn pause(counters: &PortRises<'_, '_>) -> Vec<Candidate> {
     }
     // Which of them it had may be from before a restart.
     let parts = (0..8).flat_map(|priority| [(priority, "tx"), (priority, "rx")]);
-    let parts = parts.filter(|_| netdev.is_some());
     let unseen = parts.flat_map(|(priority, part)| {
         let key = format!("{} prio{priority} {part}", port.key);
         ["PfcStorm", "PfcPressure"].map(|reason| context.unseen(reason, &key))

@@ -91,21 +91,25 @@ fn by_widest(job: &Job<'_>) -> Option<Used> {
         let used = group.channels.nets().next().is_some();
         used && !group.superseded
     });
+    let with_span = with_net.map(|(key, group)| (key, group, job.group_span(*key, group)));
+    let mut groups: Vec<_> = with_span.collect();
     // One that stays in its node needs none, if others do not.
-    let spans = |(key, group): &(&GroupKey, &Group)| job.group_span(**key, group);
-    let wide = with_net.clone().any(|of| spans(&of) == Some(true));
-    let with_net = with_net.filter(|of| !wide || spans(of) != Some(false));
-    let widest = with_net.clone().map(|(key, _)| key.nranks).max()?;
-    let with_net = || with_net.clone().filter(|(key, _)| key.nranks == widest);
-    let mut nets = with_net().flat_map(|(_, group)| group.channels.nets());
+    if groups.iter().any(|(.., span)| *span == Some(true)) {
+        groups.retain(|(.., span)| *span != Some(false));
+    }
+    let widest = groups.iter().map(|(key, ..)| key.nranks).max()?;
+    groups.retain(|(key, ..)| key.nranks == widest);
+    let mut nets = groups
+        .iter()
+        .flat_map(|(_, group, _)| group.channels.nets());
     let (net, _) = nets.next()?;
     // Nothing shows which of the widest ones serves the job.
     if nets.any(|(other, _)| other != net) {
         return None;
     }
-    let (key, group) = with_net().max_by_key(|(_, group)| group.last_line)?;
+    let (_, group, span) = groups.iter().max_by_key(|(_, group, _)| group.last_line)?;
     let job = Job {
-        multi: job.group_span(*key, group).or(job.multi),
+        multi: span.or(job.multi),
         firm: true,
         ..*job
     };
